@@ -221,7 +221,7 @@ LINES = {
     "chunks without output": delta(),
     "roles": delta(role="assistant"),
     "ids of chunks that change": chunk(id="c2"),
-    "padding": delta(obfuscation="x" * 1000),
+    "padding": delta(obfuscation="x" * 100),
     "usage": chunk(usage={"prompt_tokens": 1}),
 }
 
