@@ -901,6 +901,9 @@ UNREAD = [
     b'{\n"error": {"message": "x"},\n' + PADDING,
     b'{\n"choices": [],\n' + PADDING,
     b"{\n" + b'"a": 1,\n' * 2**18 + b"\n",
+    b'{"a": [' + b"0," * 300_000 + b"0]}\n\n",
+    b'{\n"a": [' + b"0," * 300_000 + b"0]\n}\n\n",
+    b'data : {"a": [' + b"0," * 300_000 + b"0]}\n\n",
     b'{"error": {"message": "boom\n\n',
     b'{\n"error": {"message": "boom\n\n',
     b'error: {"error": {"message": "boom\n\n',
@@ -914,7 +917,7 @@ def test_json_without_the_field_that_cannot_be_read_is_unexplained(unread: bytes
     for size in (2**16, 2**24):
         parser = parsed(first + unread + done, size)
         assert (parser.end, noted(parser)) == ("truncated", {"CF219"})
-        assert excerpt_of(unread.removeprefix(b"error: "))[:12] in str(parser.error)
+        assert excerpt_of(unread.removeprefix(b"error: ").removeprefix(b"data : "))[:12] in str(parser.error)
         assert parsed(first + unread + done, size, strict=True).end == "invalid"
         assert parsed(first + unread + sse(B)[0] + done, size).end == "finished"
 

@@ -114,8 +114,9 @@ class StreamedBody(EventFolder):
         is_bare = not field.event
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
-        if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
-            if len(field.data) >= LONGEST_JSON:
+        is_too_large = has_more_items(field.data, self._options.max_event_items)
+        if is_too_large or not raw_data.is_payload(field.data):
+            if is_too_large or len(field.data) >= LONGEST_JSON:
                 self._note_unexplained(field)
             return
         if is_bare and raw_data.is_error(field.data):
