@@ -24,6 +24,7 @@ from chunkfold.models.content import (
     is_of_tool,
     reasoning_in,
     says_something,
+    text_of,
 )
 from chunkfold.models.outcome import outcome_of
 
@@ -140,17 +141,13 @@ class ThinkTags:
         return [first, *parts[1:]]
 
     def _split_message(self, message: ChoiceDelta) -> ChoiceDelta:
-        """A whole message, beside or instead of deltas, with its content split."""
-        content, inside, start = vars(message).get("content"), self._starts_inside, 0
+        """A whole message, beside or instead of deltas, with its content split as that of deltas."""
+        content = vars(message).get("content")
         if not isinstance(content, str) or is_of_tool(vars(message)):
             return message
-        parts: dict[bool, list[str]] = {True: [], False: []}
-        for tag in self._any_tag.finditer(content):
-            parts[inside].append(content[start : tag.start()])
-            inside, start = tag[0] == self._tags[0], tag.end()
-        parts[inside].append(content[start:])
-        split = _replaced(message, content="".join(parts[False]))
-        if reasoning := "".join(parts[True]):
+        parts = list(ThinkTags(*self._tags, inside=self._starts_inside)._parts(0, content, hold=False))
+        split = _replaced(message, content="".join(text_of(part.content) for part in parts))
+        if reasoning := "".join(part.reasoning_content or "" for part in parts):
             split.reasoning_content = reasoning_in(fields_of(message)) + reasoning
         return split
 
