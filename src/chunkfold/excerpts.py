@@ -125,3 +125,8 @@ def on_one_line(text: str, limit: int = _EXCERPT) -> str:
     words = " ".join(text[: limit + 1].split())
     shown = words if words.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
     return shown if len(shown) <= limit and len(text) <= limit else shown[:limit] + "..."
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, as in "1 chunk" and "2,000 chunks"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

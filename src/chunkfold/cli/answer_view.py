@@ -24,6 +24,7 @@ from chunkfold.cli.rows import DimRows, FoldedRows, ZeroWidthLimit
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.signals import on_suspend
 from chunkfold.cli.tail import Call, OpenCalls, Tail
+from chunkfold.excerpts import counted
 
 if TYPE_CHECKING:
     from chunkfold.cli.markdown import MarkdownRows
@@ -221,7 +222,7 @@ class LiveView(AnswerView):
         if now - self._first > 1:
             parts.append(f"~{self._pieces / (now - self._first):.0f} tokens/s")
         if calls := len(self._open_calls):
-            parts.append(f"{calls} call{'s' * (calls > 1)} in flight")
+            parts.append(f"{counted(calls, 'call')} in flight")
         return parts
 
     @contextmanager

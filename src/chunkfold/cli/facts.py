@@ -23,6 +23,7 @@ from chunkfold import (
 )
 from chunkfold.cli.safe import json_line, one_line
 from chunkfold.cli.signals import LEFT
+from chunkfold.excerpts import counted
 
 EXIT_CODES: Final = {
     StreamEnd.FINISHED: 0,
@@ -169,7 +170,7 @@ def _beside_text(choice: Choice | None) -> list[str]:
     message = choice.message
     counts = (("image", len(message.images or ())), ("citation", len(message.annotations or ())))
     audio = ["audio"] if message.audio and message.audio.data else []
-    return [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts if count] + audio
+    return [counted(count, kind) for kind, count in counts if count] + audio
 
 
 def _usage(usage: CompletionUsage) -> str:

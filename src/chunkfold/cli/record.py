@@ -20,6 +20,7 @@ from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.sending import answer_to, client_for, waiting_for
 from chunkfold.cli.signals import LEFT
+from chunkfold.excerpts import counted
 from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.stream.network import DeadlineReachedError, read_to_end
 
@@ -124,4 +125,4 @@ def _read(recorder: Recorder, parser: ChatCompletionParser, on_data: _OnData | N
 def _summary(recording: Recording, output: str) -> str:
     where = "" if output == "-" else f" to {one_line(output)}"
     count, size = len(recording.reads), len(recording.body)
-    return f"recorded {count:,} read{'s' * (count != 1)}, {size:,} bytes in {recording.seconds:.1f} s{where}"
+    return f"recorded {counted(count, 'read')}, {counted(size, 'byte')} in {recording.seconds:.1f} s{where}"

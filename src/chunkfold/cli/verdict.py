@@ -17,6 +17,7 @@ from chunkfold.cli.facts import anomaly_object, exit_code, reply_object, reply_o
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 from chunkfold.errors import END_MEANINGS
+from chunkfold.excerpts import counted
 
 _FIELDS: Final = 12  # names of unknown fields that are shown
 _CHOICES: Final = 4  # choices that are described
@@ -100,7 +101,7 @@ def rule_object(anomaly: Anomaly, *, explained: bool) -> dict[str, Any]:
 
 
 def _received(inspection: Inspection) -> str:
-    told = f"{inspection.events:,} event{'' if inspection.events == 1 else 's'} in {inspection.received:,} bytes"
+    told = f"{counted(inspection.events, 'event')} in {counted(inspection.received, 'byte')}"
     return told + (f", and {inspection.unread:,} of them after the end, not read" if inspection.unread else "")
 
 
@@ -122,7 +123,7 @@ def _output(snapshot: ChatCompletion) -> Iterator[str]:
 def _kinds_of_output(message: ChatCompletionMessage) -> Iterator[str]:
     for name, text in (("text", message.content), ("reasoning", message.reasoning), ("refusal", message.refusal)):
         if text:
-            yield f"{name} of {len(text):,} character{'s' * (len(text) > 1)}"
+            yield f"{name} of {counted(len(text), 'character')}"
     calls = message.tool_calls
     if calls:
         names = ", ".join(word(call.name) for call in calls[:_CHOICES])

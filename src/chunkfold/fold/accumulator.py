@@ -2,6 +2,7 @@
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import A_CHUNK, check_instance
+from chunkfold.excerpts import counted
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
@@ -23,7 +24,7 @@ class ChatCompletionAccumulator:
 
     def __repr__(self) -> str:
         """Show the state, without content."""
-        return f"<{type(self).__name__}: {self.chunks} chunk{'s' * (self.chunks != 1)}>"
+        return f"<{type(self).__name__}: {counted(self.chunks, 'chunk')}>"
 
     @property
     def snapshot(self) -> ChatCompletion:

@@ -10,6 +10,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import as_bytes, check_callable
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream.lines import slices
+from chunkfold.excerpts import counted
 from chunkfold.fold.choice_state import notify_finish
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk
@@ -61,7 +62,7 @@ class Lifecycle:
 
     def __repr__(self) -> str:
         """Show the state, without content."""
-        return f"<{type(self).__name__}: {self.end or 'running'}, {self.chunks} chunk{'s' * (self.chunks != 1)}>"
+        return f"<{type(self).__name__}: {self.end or 'running'}, {counted(self.chunks, 'chunk')}>"
 
     @property
     def snapshot(self) -> ChatCompletion:

@@ -17,6 +17,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import check_flag, check_seconds
 from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedError, StreamEnd
 from chunkfold.event_stream.lines import SLICE
+from chunkfold.excerpts import counted
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
@@ -107,8 +108,7 @@ class StreamDriver:
     def __repr__(self) -> str:
         """Show the state, without content."""
         state = self.end or ("left" if self._closed else "running")
-        chunks = self._parser.chunks
-        return f"<{type(self).__name__}: {state}, {chunks} chunk{'s' * (chunks != 1)}>"
+        return f"<{type(self).__name__}: {state}, {counted(self._parser.chunks, 'chunk')}>"
 
     def __del__(self) -> None:
         """Warn if a response that is still being sent was left open; closing it here could wait forever."""
