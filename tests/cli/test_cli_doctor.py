@@ -586,7 +586,7 @@ def test_the_checks_are_listed() -> None:
     assert [line.split(maxsplit=1)[1] for line in lines] == [check.asks for check in CHECKS]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="bash completes there in another way")
+@pytest.mark.skipif(os.name == "nt", reason="needs a system other than Windows, where bash completes in another way")
 def test_the_names_of_checks_are_completed() -> None:
     words = {"COMP_WORDS": "chunkfold doctor --only ea", "COMP_CWORD": "3"}
     assert piped(_CHUNKFOLD_COMPLETE="bash_complete", **words).stdout == "plain,early-close\n"

@@ -72,7 +72,7 @@ class ChoiceState:
         self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
-        self.is_late = False  # the delta that is being folded came after the finish reason
+        self.is_late = False  # the last delta came after the finish reason; what is usual never does
         # Content, refusal, reasoning, and raw fields that append.
         self.texts: defaultdict[str, TextBuffer] = defaultdict(TextBuffer)
         self.in_thought = False  # the last content was flagged as a thought

@@ -68,7 +68,7 @@ class StreamFold:
         return self.output_size > 0
 
     def measure(self, *others: object) -> int:
-        """Roughly how many bytes are kept, here and by others: the output, and everything that arrived with it."""
+        """Roughly how many bytes are kept, here and in other states: the output, and all that arrived with it."""
         return self._footprint.of([self, *others])
 
     def kept(self) -> Kept:

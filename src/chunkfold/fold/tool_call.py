@@ -54,7 +54,7 @@ class ToolCall:
     has_text: bool = False  # whether any of its arguments, or of its input, came
     has_empty_object: bool = False  # whether an empty object, not a text, came as its arguments
     is_displaced: bool = False  # whether it began at an index that another call had
-    left_index: int | None = None  # that it began at, once its arguments came at another one
+    left_index: int | None = None  # the index it began at, once its arguments came at another one
     is_custom: bool = False
     is_late: bool = False  # whether any of it came after its choice's finish reason
     is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`

@@ -195,9 +195,10 @@ class ToolCalls:
         It is the call at that place, if it began without an index or at one that was taken: some relays give the first
         fragment of each call the index 0, and the next ones the right index. Else it is the last one, unless another
         one lacks its text too: SGLang's first fragments have another index, and Nebius changes it in the middle. A call
-        whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey). The index
-        that the call began at is then free for text, once its own is whole: that of LibreChat's next call comes there.
-        If no other call continues there, the one that left this index does.
+        whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey).
+
+        `left` is the call that began at this index, if its text came at another one. It is continued while its text is
+        not whole; then the next call's text may come here (LibreChat). If no other call continues, `left` does.
         """
         if left is not None:
             left.left_index = None

@@ -41,7 +41,7 @@ def is_integer(value: Any) -> TypeGuard[int]:
 
 
 def is_int64(value: Any) -> TypeGuard[int]:
-    """Whether a JSON value is a whole number of 64 bits: a count of tokens that can be meant, and that tables hold."""
+    """Whether a JSON value is a whole number of 64 bits, as tables and telemetry hold them. No real count is larger."""
     return type(value) is int and -(2**63) <= value < 2**63
 
 

@@ -35,7 +35,7 @@ class EventFolder:
     """Fold the events of one stream; the parser describes the options."""
 
     def __init__(self, fold: StreamFold, options: BodyOptions) -> None:
-        self.chunks: list[ChatCompletionChunk] = []  # of the current read; the parser takes them
+        self.chunks: list[ChatCompletionChunk] = []  # of the current read; the parser gives each read a list of its own
         self.stop: Stop | None = None  # why no more events are taken
         self.error: ChunkfoldError | None = None  # that an event or a limit caused
         # Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
