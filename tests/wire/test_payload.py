@@ -796,7 +796,11 @@ COMPLETION = {**HEAD, "object": "chat.completion", "choices": [{"message": {"con
 FRAMES = {
     "nearly data that is text": (FIRST + b" data: text\n\n" + SECOND + END, "finished", "ab", ""),
     "nearly data that is a number": (FIRST + b"Data: 5\n\n" + SECOND + END, "finished", "ab", ""),
-    "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", ""),
+    "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", "CF219"),
+    "broken JSON that is nearly data": (FIRST + b'Data: {"choices": [\n\n' + END, "truncated", "a", "CF219"),
+    "broken JSON without the field": (FIRST + b'{"choices": [\n\n' + END, "truncated", "a", "CF219"),
+    "chunks in a list in several lines without the field":
+        (FIRST + json.dumps([B, B], indent=1).encode() + b"\n\n" + END, "truncated", "a", "CF219"),
     "data in quotes": (FIRST + b'"data": {}\n\n' + SECOND + END, "finished", "ab", ""),
     "each line of a block that lost its fields, and [DONE]":
         (FIRST + b"\n".join([compact(B), compact(A), b"[DONE]"]) + b"\n\n" + SECOND, "finished", "aba", "CF110 CF505"),

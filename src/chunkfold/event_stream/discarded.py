@@ -12,8 +12,7 @@ from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEve
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
 _JSON_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
 _LONGEST_LINES: Final = 2**16  # bytes of lines that are kept one by one
-LONGEST_JSON: Final = 2**20
-"""How many bytes of JSON in several lines are kept, of which a whole completion may have many."""
+_LONGEST_JSON: Final = 2**20  # bytes of JSON in several lines that are kept; a whole completion may have many
 _PREAMBLE_EXCERPT: Final = 4096  # bytes
 _PREAMBLE_LIMIT: Final = 32 * 2**20  # bytes, where no other limit is set
 
@@ -105,12 +104,12 @@ class Discarded:
         self.is_begun = True
         if not self._json:
             self._json_offset = offset
-        self._json += line[: LONGEST_JSON - len(self._json)] + b"\n"
-        del self._json[LONGEST_JSON:]
+        self._json += line[: _LONGEST_JSON - len(self._json)] + b"\n"
+        del self._json[_LONGEST_JSON:]
 
     def _is_json_line(self, line: bytes) -> bool:
         """Whether a line is one of JSON in several; none is once they are too long."""
-        return 0 < len(self._json) < LONGEST_JSON or (not self._json and line.strip() in _JSON_STARTS)
+        return 0 < len(self._json) < _LONGEST_JSON or (not self._json and line.strip() in _JSON_STARTS)
 
     def keeps_each(self, line: bytes) -> bool:
         """Whether each repetition of a line may be kept: one of JSON in several, or a payload, while they are small."""
@@ -145,8 +144,9 @@ def is_bare_error(line: bytes | bytearray) -> bool:
 
 
 def _is_payload(line: bytes) -> bool:
-    """Whether a line begins as an object of JSON, or is `[DONE]`."""
-    return line.startswith(b"{") or line.rstrip() == b"[DONE]"
+    """Whether a line begins as an object of JSON, with more than its brace, or is `[DONE]`."""
+    line = line.rstrip()
+    return (line[:1] == b"{" and line != b"{") or line == b"[DONE]"
 
 
 def _meant_as_data(line: bytes, *, in_stream: bool) -> bytes | None:

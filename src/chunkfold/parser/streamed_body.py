@@ -12,7 +12,6 @@ from typing import Final
 from chunkfold import anomalies
 from chunkfold.errors import exceeded
 from chunkfold.event_stream.decoder import EventStreamDecoder
-from chunkfold.event_stream.discarded import LONGEST_JSON
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt_of
 from chunkfold.fold.stream_fold import StreamFold
@@ -114,9 +113,8 @@ class StreamedBody(EventFolder):
         is_bare = not field.event
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
-        is_too_large = has_more_items(field.data, self._options.max_event_items)
-        if is_too_large or not raw_data.is_payload(field.data):
-            if is_too_large or len(field.data) >= LONGEST_JSON:
+        if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
+            if field.data.lstrip()[:1] in _JSON_STARTS:
                 self._note_unexplained(field)
             return
         if is_bare and raw_data.is_error(field.data):
