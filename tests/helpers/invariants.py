@@ -641,8 +641,12 @@ def brings_output(chunk: ChatCompletionChunk) -> bool:
 
 def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
     """The reasoning that a delta has in fields that the models do not have."""
-    texts = ("reasoning_text", "reasoning_content", "reasoning", "reasoning_opaque", "reasoning_signature")
-    for value in map(unknown.get, texts):
+    texts = ("reasoning_text", "reasoning_content", "reasoning")
+    encrypted = (
+        *("reasoning_opaque", "reasoning_signature", "reasoning_content_signature"),
+        "redacted_reasoning_content",
+    )
+    for value in map(unknown.get, (*texts, *encrypted)):
         text = _object(value).get("text", value)
         if isinstance(text, str):
             yield text

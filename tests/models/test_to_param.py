@@ -292,6 +292,11 @@ WRITTEN = {
     "any-llm: no signature, no text":
         ([{"reasoning": "hm"}, {"extra_content": {"anthropic": {"stop_details": {}}}}],
          {"content": "", "extra_content": {"anthropic": {"stop_details": {}}}}),
+    "Bella: a signature under another name":
+        ([{"reasoning_content": "hm"}, {"reasoning_content_signature": "ab"}, {"content": "Hi"}],
+         {"content": "Hi", "reasoning_content": "hm", "reasoning_content_signature": "ab"}),
+    "TokenHub: redacted reasoning":
+        ([{"redacted_reasoning_content": "ab"}, {"content": "Hi"}], {"content": "Hi", "redacted_reasoning_content": "ab"}),
     "a signature without a text":
         ([{"reasoning_signature": "ab"}, {"content": "Hi"}], {"content": "Hi", "reasoning_signature": "ab"}),
     "GigaChat: the state of its functions":

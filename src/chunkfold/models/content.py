@@ -25,8 +25,12 @@ CLOSING_THOUGHT_TAG: Final = "</thought>"
 _TOOL_ROLES: Final = ("tool", "function", "function_in_progress")
 # DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot. Often the same text comes in two of them.
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
-ENCRYPTED_REASONING: Final = ("reasoning_opaque", "reasoning_signature")
-"""GitHub Copilot's encrypted reasoning, and octopus' signature of the reasoning text."""
+ENCRYPTED_REASONING: Final = (
+    *("reasoning_opaque", "reasoning_signature", "reasoning_content_signature"),
+    "redacted_reasoning_content",
+)
+"""GitHub Copilot's encrypted reasoning, the signature of the reasoning text of octopus, TokenHub and Bella, and the
+encrypted reasoning of the latter two."""
 APPENDED: Final = ("reasoning_text", *ENCRYPTED_REASONING)
 """Unknown fields whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
