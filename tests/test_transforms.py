@@ -190,6 +190,13 @@ TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
        for name in ("reasoning_content", "reasoning", "reasoning_text")},
     "beside thinking_blocks":
         ([chunk(choice("<think>B</think>C", "stop", thinking_blocks=[{"type": "thinking", "thinking": "A"}]))], "C", "AB"),
+    "the same text in a field, too":
+        ([chunk(choice("<think>\nThe", reasoning_content="The")), chunk(choice(" u <", reasoning_content=" u <")),
+          chunk(choice(" b</thi", reasoning_content=" b")), chunk(choice("nk>Hi")), chunk(choice(" <", "stop"))],
+         "Hi <", "The u < b"),
+    "the same text in blocks, and a new one":
+        ([chunk(choice("<think>A</think>C<think>B", "stop", thinking_blocks=[{"type": "thinking", "thinking": "A"}]))],
+         "C", "AB"),
     "over deltas, beside reasoning":
         ([chunk(choice("<thi", reasoning_content="x")), chunk(choice("nk>hm</think>Hi"))], "Hi", "xhm"),
     "not in a list of parts: whoever sends parts says what is thinking and what is not":
@@ -343,6 +350,9 @@ def test_a_tool_message_is_not_part_of_the_text_around_it(
         pytest.param("Hm</think>", {"content": "Hm</think>"}, True, ("", "Hm"), id="inside"),
         pytest.param(None, {"content": "a<think>b</think>c<think>d"}, False, ("ac", "bd"), id="no deltas"),
         pytest.param(None, {"content": "<think>b</think>c", "reasoning": "a"}, False, ("c", "ab"), id="a field, too"),
+        pytest.param(
+            *(None, {"content": "<think>\na\n</think>c", "reasoning": "a"}, False, ("c", "a")), id="the same in a field"
+        ),
         pytest.param(None, {"content": [{"type": "text", "text": "<think>"}]}, False, ("<think>", ""), id="a list"),
         pytest.param(None, {"content": "a"}, False, ("a", ""), id="no tags"),
     ],

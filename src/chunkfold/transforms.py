@@ -132,6 +132,8 @@ class ThinkTags:
         # After a call no text continues the one before it.
         is_over = outcome_of(choice.finish_reason) is not None or choice.delta.tool_calls
         parts = list(self._parts(choice.index, held + (content or ""), hold=not is_over))
+        if own := reasoning_in(fields_of(choice.delta)):
+            parts = _without_repeats(parts, held + own)
         rest = _replaced(choice.delta, content=None)
         rest.__pydantic_fields_set__.discard("content")
         if not parts or (REASONING_FIELDS & rest.model_fields_set and parts[0].reasoning_content):
@@ -146,9 +148,11 @@ class ThinkTags:
         if not isinstance(content, str) or is_of_tool(vars(message)):
             return message
         parts = list(ThinkTags(*self._tags, inside=self._starts_inside)._parts(0, content, hold=False))
+        if own := reasoning_in(fields_of(message)):
+            parts = _without_repeats(parts, own)
         split = _replaced(message, content="".join(text_of(part.content) for part in parts))
         if reasoning := "".join(part.reasoning_content or "" for part in parts):
-            split.reasoning_content = reasoning_in(fields_of(message)) + reasoning
+            split.reasoning_content = own + reasoning
         return split
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
@@ -269,6 +273,11 @@ def _beside(chunk: ChatCompletionChunk, choices: list[ChunkChoice]) -> ChatCompl
     """A further chunk of the same stream."""
     head = {name: vars(chunk).get(name) for name in ("id", "created", "model")}
     return ChatCompletionChunk.model_validate({**head, "object": CHUNK_OBJECT, "choices": choices})
+
+
+def _without_repeats(parts: list[ChoiceDelta], own: str) -> list[ChoiceDelta]:
+    """The parts without reasoning that is in a field of its own, too (MiniMax-M3)."""
+    return [part for part in parts if not part.reasoning_content or part.reasoning_content.strip() not in own]
 
 
 def _tag_beginning(text: str, tags: tuple[str, ...]) -> str:
