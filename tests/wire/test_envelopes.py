@@ -1311,6 +1311,23 @@ def test_a_wait_in_the_body(details: Any, seconds: float | None) -> None:
     assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
 
 
+@each_case(
+    ("metadata", "seconds"),
+    [
+        ({"retry_after_seconds": 11, "retry_after_seconds_raw": 10.918}, 11.0),
+        ({"retry_after_seconds": 0.5}, 0.5),
+        ({"raw": json.dumps(INNER), "retry_after_seconds": 11}, 11.0),
+        ({"raw": json.dumps(INNER), "retry_after_seconds": None}, 7.0),
+        *(({"retry_after_seconds": wait}, None) for wait in (None, -1, True, float("inf"), 10**20, [], "soon")),
+        ("11", None),
+    ],
+)
+def test_a_wait_in_the_metadata(metadata: Any, seconds: float | None) -> None:
+    """Within a stream, OpenRouter has no header for it."""
+    body = {"error": {"code": 429, "message": "x", "metadata": metadata}}
+    assert api_error(body["error"], body).retry_after == seconds
+
+
 @each_case("body", [{"error": {"message": "x", "request_id": "b"}}, {"error": {"message": "x"}, "request_id": "b"}])
 def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
     assert failure(body).request_id == "b"

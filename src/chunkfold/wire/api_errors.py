@@ -115,7 +115,14 @@ def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
 
 
 def _retry_delay(fields: dict[str, Any], inner: dict[str, Any]) -> float | None:
-    """Seconds to wait, as Google's `RetryInfo` says among the details: its compatible endpoint has no header."""
+    """Seconds to wait, as OpenRouter's metadata say, or Google's `RetryInfo` among the details.
+
+    Google's compatible endpoint has no header for it, nor has an error within a stream.
+    """
+    metadata = fields.get("metadata")
+    own = seconds_in(printed(metadata.get("retry_after_seconds"))) if is_object(metadata) else None
+    if own is not None:
+        return own
     for detail in chain(objects_in(fields.get("details")), objects_in(inner.get("details"))):
         delay = detail.get("retryDelay")
         if isinstance(delay, str) and delay.endswith("s") and (seconds := seconds_in(delay[:-1])) is not None:
