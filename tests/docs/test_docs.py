@@ -49,8 +49,10 @@ from chunkfold import (
     StreamStalledError,
     connect,
 )
+from chunkfold.models.outcome import _OUTCOMES, Outcome
 from chunkfold.rule_examples import example_of
 from chunkfold.testing import FakeProvider, sse
+from chunkfold.wire.headers import _REQUEST_IDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -147,6 +149,18 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 # Tables
+
+
+def test_every_finish_reason_that_means_an_error_is_listed() -> None:
+    (row,) = re.findall(r"^\| `finish-error` .*$", text_of("docs/errors.md"), re.MULTILINE)
+    listed = {word.lower() for word in re.findall(r"`(\w+)`", row)}
+    words = {word for word, outcome in _OUTCOMES.items() if outcome is Outcome.ERROR}
+    assert {word for word in words - listed if not word.endswith("_error")} == {"error_finish"}  # which has its own row
+
+
+def test_every_header_with_the_id_of_a_request_is_listed_in_order() -> None:
+    (listed,) = re.findall(r"`request_id` is\s+the first of these headers[^:]*:([^;]*);", text_of("docs/payload.md"))
+    assert tuple(re.findall(r"`([\w-]+)`", listed)) == _REQUEST_IDS
 
 
 def test_every_option_of_the_parser_has_a_row() -> None:
