@@ -191,7 +191,8 @@ Examples:
         help="""Ask a provider, and record its answer as it arrives.
 
 A recording contains every read of the body with its time, and how the body ended. Keys and other
-secrets are overwritten with stars. Without PROMPT, the prompt is read from standard input.""",
+secrets are overwritten with stars. URL is an API's base URL, or its URL of chat completions;
+OPENAI_BASE_URL by default. Piped input is appended to the prompt.""",
         epilog=f"""\b
 Examples:
   chunkfold record $OPENAI_BASE_URL -m gpt-5-mini "Say hello." -o hello.jsonl
@@ -267,7 +268,7 @@ Examples:
         help="""Check how well a provider follows the protocol.
 
 Sends at most 15 small requests, each with a limit of 256 tokens, and prints a report in Markdown that
-you can paste into a bug report. It never contains keys.""",
+you can paste into a bug report. It never contains keys. URL is OPENAI_BASE_URL by default.""",
         epilog="""\b
 Examples:
   chunkfold doctor https://api.openai.com/v1 -m gpt-5-mini
