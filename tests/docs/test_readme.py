@@ -72,7 +72,7 @@ def test_the_figures_of_the_standard_and_the_recordings() -> None:
 
 
 def test_how_many_dialects_there_are() -> None:
-    assert f"dialects of {len(DIALECTS)} providers" in README
+    assert f"{len(DIALECTS)} dialects of providers" in README
 
 
 def test_a_release_makes_every_link_absolute() -> None:
