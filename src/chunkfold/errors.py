@@ -210,7 +210,7 @@ class NotAnEventStreamError(InvalidStreamError):
     Attributes:
         status_code: The response's status, None if not known.
         content_type: Its content type, None if not known.
-        body: The first bytes of the body.
+        body: The first bytes of the body, at most 1,024.
     """
 
     def __init__(

@@ -196,7 +196,7 @@ class AudioDelta(ShortRepr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageReceived(ShortRepr):
-    """An image arrived, in `images` or as a part of a content list.
+    """An image arrived, in `images`, in a content list or in `content_blocks`.
 
     Attributes:
         choice: The choice's index.
