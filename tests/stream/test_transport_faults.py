@@ -370,6 +370,15 @@ async def test_a_certificate_that_is_not_trusted(front: Any, library: Any, serve
     assert provider.requests == []
 
 
+async def test_a_compressed_error_that_is_not_labelled_is_not_quoted(front: Any, library: Any) -> None:
+    with FakeProvider(Answer([gzipped(OVERLOADED)], 429)) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url) as stream:
+            with pytest.raises(APIStatusError) as caught:
+                await anext(aiter(stream))
+            assert connections_in_use(client) == []
+    assert str(caught.value) == "HTTP 429: a compressed body: pass the decoded one"
+
+
 # Redirects
 
 

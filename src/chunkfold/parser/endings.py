@@ -20,9 +20,9 @@ from chunkfold.errors import (
     StreamInterruptedError,
 )
 from chunkfold.excerpts import excerpt
+from chunkfold.wire.bodies import is_compressed
 
 _BODY_EXCERPT: Final = 1024
-_COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
 _COMMON_TYPES: Final = frozenset({"application/json", "text/event-stream", "text/html", "text/plain", "text/xml"})
 
 
@@ -181,7 +181,7 @@ def not_an_event_stream(body: bytes, status_code: int | None, headers: Mapping[s
     """The error for a body that is not an event stream."""
     content_type = headers.get("content-type")
     response = f"status {status_code}, {_kind_of(content_type)}"
-    if body.startswith(_COMPRESSED):
+    if is_compressed(body):
         received = f"a compressed body ({response}): pass the decoded one"
     else:
         received = f"another body ({response}): {excerpt(body[:_BODY_EXCERPT].decode('utf-8', 'replace'))}"

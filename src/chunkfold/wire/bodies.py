@@ -17,6 +17,7 @@ from chunkfold.wire.payload import Payload, take_chunk, take_object
 from chunkfold.wire.raw_data import error_comment
 from chunkfold.wire.reading import read_json, unwrapped
 
+_COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 
 
@@ -58,6 +59,11 @@ def _with_delta(choice: Any) -> Any:
     return {**fields, "delta": delta}
 
 
+def is_compressed(body: bytes) -> bool:
+    """Whether a body is still compressed, as its first bytes say."""
+    return body.startswith(_COMPRESSED)
+
+
 def _read_and_quoted(body: bytes) -> tuple[bytes, bytes]:
     """What to read of a refused response's body, and what to quote if it is not JSON.
 
@@ -93,5 +99,7 @@ def error_from_response(
     body = bytes(body).removeprefix(BOM)
     read, quoted = _read_and_quoted(body)
     value, _ = read_json(read, [])
-    text = quoted.decode("utf-8", "replace").strip()
+    text = (
+        "a compressed body: pass the decoded one" if is_compressed(body) else quoted.decode("utf-8", "replace").strip()
+    )
     return api_status_error(status_code, Headers(headers), unwrapped(value, []), text)
