@@ -127,6 +127,7 @@ WRITERS: dict[str, list[str]] = {  # of more than a pipe holds
     "record": ["record", "URL", "-m", "m", "Hi", "-o", "-"],
     "record, unbuffered": ["record", "URL", "-m", "m", "Hi", "-o", "-"],
     "replay": ["replay", "FILE"],
+    "replay, unbuffered": ["replay", "FILE"],
 }
 
 

@@ -1,5 +1,6 @@
 """The command `chunkfold`: it runs its subcommands, and reports in one line what ends them."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,18 @@ def _open_closed_streams() -> None:
         raise click.ClickException("standard output is closed")
 
 
+def _buffer_output() -> None:
+    """Buffer standard output where Python does not: an unbuffered write may write only a part, without an error."""
+    stdout = sys.stdout
+    if isinstance(getattr(stdout, "buffer", None), io.RawIOBase):  # PYTHONUNBUFFERED, or `python -u`
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(io.FileIO(stdout.fileno(), "w", closefd=False)),
+            encoding=stdout.encoding,
+            errors=stdout.errors,
+            line_buffering=True,
+        )
+
+
 class _Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """In the order in which they were added."""
@@ -68,6 +81,7 @@ class _Group(click.Group):
         with ended_by_signals() as signals:
             try:
                 _open_closed_streams()
+                _buffer_output()
                 code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
                 sys.stdout.flush()
             except click.ClickException as error:

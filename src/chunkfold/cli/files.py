@@ -59,9 +59,7 @@ def write(data: bytes, output: str) -> None:
         with errors_of(output):
             Path(output).write_bytes(data)
         return
-    rest = memoryview(data)
-    while rest:  # without buffering, a write may be partial
-        rest = rest[sys.stdout.buffer.write(rest) :]
+    sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
