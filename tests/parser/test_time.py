@@ -17,6 +17,7 @@ from cases import each_case
 from fronts import PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
 
 from chunkfold import (
+    APIStatusError,
     AsyncChatCompletionStream,
     ChatCompletionParser,
     ChatCompletionStream,
@@ -526,16 +527,24 @@ def test_all_of_a_late_read_counts_for_a_refusal(way: Callable[[ChatCompletionPa
     assert str(parser.error) == "HTTP 429: slow down"
 
 
-def test_a_timeout_says_how_long_a_refusal_may_take() -> None:
+@each_case(
+    ("options", "in_time"),
+    [
+        ({"total_timeout": 60}, (1, 30, 60)),
+        ({"total_timeout": 90, "progress_timeout": 60}, (11, 30, 60)),
+    ],
+)
+def test_a_timeout_says_how_long_a_refusal_may_take(options: dict[str, Any], in_time: tuple[int, ...]) -> None:
     clock = Clock()
-    parser = ChatCompletionParser(clock=clock, status_code=429, total_timeout=60)
-    for second in (1, 30, 60):
+    parser = ChatCompletionParser(clock=clock, status_code=429, **options)
+    for second in in_time:
         clock.now = START + second
         parser.feed(b" ")
     assert parser.end is None
-    clock.now = START + 61
+    clock.now += 1
     parser.feed(b" ")
-    assert parser.end == "failed"
+    error = parser.error
+    assert (parser.end, type(error), type(error.__cause__)) == ("failed", APIStatusError, StreamStalledError)
 
 
 # Two clients, two fronts

@@ -150,7 +150,7 @@ class Lifecycle:
         chunks: list[ChatCompletionChunk] = []
         outer, body.chunks = body.chunks, chunks  # of the read whose callback or transform called this, if any
         try:
-            body.feed(data, seconds, folding=folding)
+            body.feed(data, folding=folding)
         except BaseException:
             self._after_failure()
             body.chunks = outer
@@ -179,9 +179,7 @@ class Lifecycle:
     ) -> Generator[list[ChatCompletionChunk]]:
         """Take a large read, a slice at a time. Deadlines are checked after the last: all of it arrived at once."""
         now = self._clock() if arrived is None else arrived
-        # A refused body is judged read by read: the slices after a late one would be lost.
-        pieces = (data,) if isinstance(self._body, RefusedBody) else slices(data)
-        for piece in chain(pieces, (b"",)):
+        for piece in chain(slices(data), (b"",)):
             if self.end is not None:
                 return
             yield self._feed_or_fold(piece, now, folding=folding, is_slice=piece != b"", is_returned=is_returned)

@@ -77,11 +77,6 @@ class Deadlines:
         self._progress = progress
         self.started = started  # the clock's reading
 
-    @property
-    def shortest(self) -> float | None:
-        """The shorter of the two; None if there is none."""
-        return min((seconds for seconds in (self._total, self._progress) if seconds is not None), default=None)
-
     def missed(self, now: float) -> str | None:
         """The message for the deadline that was missed, given the clock's reading; None if none was."""
         if self._total is not None and now - self.started > self._total:

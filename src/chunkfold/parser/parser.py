@@ -25,7 +25,7 @@ from chunkfold.parser.options import (
     BodyOptions,
     OnServerSentEvent,
 )
-from chunkfold.parser.refused_body import RefusedBody
+from chunkfold.parser.refused_body import MAX_BODY_SECONDS, RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.transforms import Transform, check_transforms
 from chunkfold.wire.headers import Headers
@@ -100,7 +100,8 @@ class ChatCompletionParser(Lifecycle):
         log = AnomalyLog(refused_rules(strict=strict, tolerate=tolerate))
         given = headers if isinstance(headers, Headers) else Headers({} if headers is None else headers)
         fold = StreamFold(log, tools)
-        deadlines = Deadlines(total_timeout, progress_timeout, clock() if started is None else started)
+        started = clock() if started is None else started
+        deadlines = Deadlines(total_timeout, progress_timeout, started)
         body: StreamedBody | RefusedBody
         if status_code is None or 200 <= status_code <= 299:
             options = BodyOptions(
@@ -115,7 +116,10 @@ class ChatCompletionParser(Lifecycle):
             )
             body = StreamedBody(fold, options)
         else:
-            body = RefusedBody(status_code, given, deadlines.shortest)
+            body = RefusedBody(status_code, given)
+            if not deadlines.is_set:
+                body.has_progress = True  # its first bytes are
+                deadlines = Deadlines(None, MAX_BODY_SECONDS, started)
         super().__init__(
             fold, body, deadlines, headers=given, clock=clock, has_callback=on_server_sent_event is not None
         )

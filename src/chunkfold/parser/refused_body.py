@@ -1,6 +1,7 @@
 """Read the body of a response whose status is not 2xx, in bounded size and time: the body has the reason.
 
-The body is fed like the events of a stream, see `streamed_body`, but yields no chunks.
+The body is fed like the events of a stream, see `streamed_body`, but yields no chunks. It has the same deadlines, or,
+if none is set, five seconds from its first bytes.
 """
 
 from collections.abc import Mapping
@@ -13,37 +14,29 @@ from chunkfold.wire.bodies import error_from_response
 if TYPE_CHECKING:
     from chunkfold.models.chunk import ChatCompletionChunk
 
-DEFAULT_BODY_SECONDS: Final = 5.0  # seconds
+MAX_BODY_SECONDS: Final = 5.0  # from the first bytes of the body, unless a deadline is given
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 
 
 class RefusedBody:
-    """Read the body of a refused request.
-
-    It may take the given seconds, counted from the request; if None, five seconds from its first bytes.
-    """
+    """Read the body of a refused request."""
 
     has_progress = False
     foreign: tuple[int, str] | None = None
 
-    def __init__(self, status_code: int, headers: Mapping[str, str], seconds: float | None) -> None:
+    def __init__(self, status_code: int, headers: Mapping[str, str]) -> None:
         self.chunks: list[ChatCompletionChunk] = []  # never any
         self.stop: Stop | None = None  # why no more bytes are taken
         self.error: ChunkfoldError | None = None  # in the body, once nothing more is taken
         self._status_code = status_code
         self._headers = headers
-        self._seconds = seconds
-        self._first: float | None = None  # when the first bytes came
         self._body = bytearray()
 
-    def feed(self, data: bytes, seconds: float, *, folding: bool) -> None:
-        """Take the next bytes, with their time in seconds after the request, unless the limit is reached."""
+    def feed(self, data: bytes, *, folding: bool) -> None:
+        """Take the next bytes, up to the limit."""
         del folding
         self._body += data
-        if self._first is None:
-            self._first = seconds
-        deadline = self._first + DEFAULT_BODY_SECONDS if self._seconds is None else self._seconds
-        if seconds > deadline or len(self._body) > MAX_ERROR_BODY:
+        if len(self._body) > MAX_ERROR_BODY:
             self.end(Stop.ERROR)
 
     def notify_callback(self) -> None:

@@ -40,9 +40,8 @@ class StreamedBody(EventFolder):
         self._short = min(_LONG, self._largest)
         self._decoder = EventStreamDecoder(most)
 
-    def feed(self, data: bytes, seconds: float, *, folding: bool) -> None:
+    def feed(self, data: bytes, *, folding: bool) -> None:
         """Take the next bytes and make the chunks they complete, if `folding` only those that folding needs."""
-        del seconds
         decoder, template, offset = self._decoder, self._template, self._decoder.offset
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:
