@@ -234,7 +234,7 @@ PLANTED = {
     "a message that is not escaped": Planted(payload, "excerpt_of", bytes.decode, b"data: {\x1b\n\n"),
     "a message without end": Planted(payload, "excerpt_of", bytes.decode, b"data: {" + b"x" * 5000 + b"\n\n"),
     "halves that are handed out": Planted(SurrogateJoiner, "join", lambda self, chunk, is_split: chunk, delta(content=HALF) + STOP),
-    "a call that is never done": Planted(EventRecorder, "_end_calls", lambda self, kept: None, CALLS),
+    "a call that is never done": Planted(EventRecorder, "_end", lambda self, progress: None, CALLS),
     "an exception of another kind": Planted(ChatCompletionParser, "close", lambda self: self.nothing, TEXT, breaks_a_promise=False),
     "is_retryable that raises": Planted(errors, "is_retryable", lambda error, after_output=False: 1 / 0, delta(content="a"), breaks_a_promise=False),
 }  # fmt: skip

@@ -1,7 +1,6 @@
 """Record what the fold does as events, and decide when a tool call starts and when it is done."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -112,7 +111,8 @@ class EventRecorder:
                 if progress.done is None or progress.done.id != progress.call.id:
                     kept.open_calls[place] = progress
             count = len(self._events)
-            self._end_calls(kept.open_calls.values())
+            for progress in [*kept.open_calls.values()]:
+                self._end(progress)
             if len(self._events) > count:
                 kept.finish = None  # recorded again, after the calls
 
@@ -130,15 +130,12 @@ class EventRecorder:
         progress = kept.calls.get(call.place)
         if progress is None:
             self._end_previous(kept)
-            progress = kept.calls[call.place] = kept.open_calls[call.place] = _CallProgress(choice, calls, call)
-        kept.touched = progress
-        if not progress.is_started:
-            if call.has_name and call.has_text:
-                self._start(progress)
-            return
-        kept.open_calls[call.place] = progress
-        if text:
-            self._grow(progress, text)
+            progress = kept.calls[call.place] = _CallProgress(choice, calls, call)
+        kept.touched = kept.open_calls[call.place] = progress
+        if progress.is_started and text:
+            self._events.append(arguments_grown(choice, call, text))
+        elif not progress.is_started and call.has_name and call.has_text:
+            self._start(progress)
 
     def on_audio(self, choice: int, data: str, transcript: str) -> None:
         """A piece of audio or of its transcript came."""
@@ -160,7 +157,9 @@ class EventRecorder:
         kept = self._choices[choice]
         # A call after the first finish reason is done when the stream ends: more of it could follow.
         if outcome is not Outcome.ERROR and kept.finish is None:
-            self._end_calls(progress for progress in kept.open_calls.values() if not progress.call.is_late)
+            for progress in [*kept.open_calls.values()]:
+                if not progress.call.is_late:
+                    self._end(progress)
         if (finish_reason, outcome) != kept.finish:
             kept.finish = (finish_reason, outcome)
             self._events.append(ChoiceFinished(choice, finish_reason, outcome))
@@ -174,11 +173,7 @@ class EventRecorder:
         call = progress.call
         self._events.append(ToolCallStarted(progress.choice, call.place, call.id, call.name, call.type))
         if call.has_text:
-            self._grow(progress, call.arguments.getvalue())
-
-    def _grow(self, progress: _CallProgress, text: str) -> None:
-        call = progress.call
-        self._events.append(arguments_grown(progress.choice, call.place, text, call.arguments))
+            self._events.append(arguments_grown(progress.choice, call, call.arguments.getvalue()))
 
     def _end_previous(self, kept: _ChoiceProgress) -> None:
         """A new call begins: record the end of the one before, if it can be complete."""
@@ -187,16 +182,12 @@ class EventRecorder:
             return  # each call is checked once, so that the cost stays linear
         previous.is_followed = True
         if previous.call.place in kept.open_calls and _is_whole(previous.call, self._checked):
-            self._end(kept, previous)
+            self._end(previous)
 
-    def _end_calls(self, calls: Iterable[_CallProgress]) -> None:
-        for progress in list(calls):
-            self._end(self._choices[progress.choice], progress)
-
-    def _end(self, kept: _ChoiceProgress, progress: _CallProgress) -> None:
+    def _end(self, progress: _CallProgress) -> None:
         if not progress.is_started:
             self._start(progress)
-        del kept.open_calls[progress.call.place]
+        del self._choices[progress.choice].open_calls[progress.call.place]
         call = progress.call.snapshot()
         call.id = call.id or progress.calls.made_up_id(progress.call)
         if call == progress.done:

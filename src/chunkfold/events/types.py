@@ -19,6 +19,7 @@ from chunkfold.anomalies import Anomaly
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import ShortRepr
 from chunkfold.fold.text_buffer import TextBuffer
+from chunkfold.fold.tool_call import ToolCall
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.outcome import Outcome
@@ -146,10 +147,10 @@ def text_grown(kind: type[TextGrowthT], choice: int, delta: str, buffer: TextBuf
     return event
 
 
-def arguments_grown(choice: int, position: int, delta: str, buffer: TextBuffer) -> ToolCallArgumentsDelta:
-    """The event for a piece of a call's arguments, which are now all that is in the buffer."""
-    event = ToolCallArgumentsDelta(choice, position, delta)
-    _set_source(event, (buffer, buffer.tell()))
+def arguments_grown(choice: int, call: ToolCall, delta: str) -> ToolCallArgumentsDelta:
+    """The event for a piece of a call's arguments, which are now all that the call has."""
+    event = ToolCallArgumentsDelta(choice, call.place, delta)
+    _set_source(event, (call.arguments, call.arguments.tell()))
     return event
 
 
