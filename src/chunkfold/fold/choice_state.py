@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.fold.footprint import Kept
-from chunkfold.fold.merging import EXTENDED_IN_CHOICE, EXTENDED_IN_LOGPROBS, EXTENDED_IN_MESSAGE
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.json_text.values import is_list
 from chunkfold.models.content import PROVIDER_FIELDS
 
 if TYPE_CHECKING:
@@ -94,23 +92,13 @@ class ChoiceState:
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
         texts = (self.role, self.finish_reason, self.texts, self.blocks, self.content_parts, self.audio)
-        merged = self.message_extra.get(PROVIDER_FIELDS)
-        lists: list[list[Any]] = [*self.lists.values(), *self.logprobs.values()]
-        replaced: list[dict[str, Any]] = [{"message": self.message}] if self.message else []
-        for extra, extended in (
-            (self.extra, EXTENDED_IN_CHOICE),
-            (self.message_extra, EXTENDED_IN_MESSAGE),
-            (self.logprobs_extra, EXTENDED_IN_LOGPROBS),
-        ):
-            if extra:  # rare, and there may be many choices
-                growing = {name: extra[name] for name in extended if is_list(extra.get(name))}
-                lists += growing.values()
-                rest = {name: value for name, value in extra.items() if name not in growing and value is not merged}
-                replaced.append(rest)
+        extra = dict(self.message_extra)
+        merged = extra.pop(PROVIDER_FIELDS, None)
+        message = {"message": self.message} if self.message else {}
         return Kept(
             (*texts, self.tool_calls, self.function_call, merged),
-            growing=(self.order, self.tool_messages, *lists),
-            replaced=replaced,
+            growing=(self.order, self.tool_messages, *self.lists.values(), *self.logprobs.values()),
+            replaced=(message, self.extra, extra, self.logprobs_extra),
         )
 
     def write(self, name: str, text: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from chunkfold.fold.text_buffer import TextBuffer
-from chunkfold.json_text.values import is_object
+from chunkfold.json_text.values import is_list, is_object
 
 # Bytes.
 _VALUE: Final = 24  # a number, a reference to a value
@@ -31,7 +31,8 @@ class Kept(NamedTuple):
     parts: Iterable[Any]  # values, models and other states
     # Lists and objects that it only adds to; of the objects only the keys count, the values are counted elsewhere.
     growing: Iterable[list[Any] | dict[Any, Any]] = ()
-    replaced: Iterable[Mapping[str, Any]] = ()  # objects whose values it replaces, but never changes
+    # Objects whose values it replaces. It never changes one, but may add to a list.
+    replaced: Iterable[Mapping[str, Any]] = ()
 
 
 class Footprint:
@@ -39,9 +40,8 @@ class Footprint:
 
     def __init__(self) -> None:
         self.visited = 0  # values so far, which is what measuring costs
-        # What grows, by its identity, and the values of what is replaced, by owner and name: each with its measured
-        # length and its size.
-        self._measured: dict[object, tuple[object, int, int]] = {}
+        # What is not measured again, by its identity, with its measured length and its size.
+        self._measured: dict[int, tuple[object, int, int]] = {}
         self._known = self._measured  # what the last measuring found, while the next one runs
 
     def __reduce__(self) -> "tuple[type[Footprint], tuple[()]]":
@@ -86,7 +86,7 @@ class Footprint:
                 counted.add(id(value))
                 kept: Kept = value.kept()  # most parts are empty
                 size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
-                size += sum(self._of_replaced((id(value), n), part) for n, part in enumerate(kept.replaced) if part)
+                size += sum(self._of_replaced(part) for part in kept.replaced if part)
                 unseen += filter(None, kept.parts)
         return size
 
@@ -94,22 +94,24 @@ class Footprint:
         """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
         _, length, size = self._known.get(id(part), (None, 0, _CONTAINER))
         new = list(islice(reversed(part), len(part) - length))
-        size += self._of(new) - _CONTAINER + _VALUE * len(new)
-        self._measured[id(part)] = (part, len(part), size)
-        return size
+        return self._remember(part, len(part), size + self._of(new) - _CONTAINER + _VALUE * len(new))
 
-    def _of_replaced(self, owner: tuple[int, int], fields: Mapping[str, Any]) -> int:
-        """The size of an object; of its lists, objects and models, only those that are new are measured."""
+    def _of_replaced(self, fields: Mapping[str, Any]) -> int:
+        """The size of an object; of its lists, objects and models, only what is new is measured."""
         single: dict[str, Any] = {}
         size = 0
         for name, value in fields.items():
             if value is None or isinstance(value, (str, int, float)):
                 single[name] = value
-                continue
-            known, _, own = self._known.get((*owner, name), (None, 0, 0))
-            if known is not value:
-                own = self._of(value)
-            if own > _WORTH_KEEPING:
-                self._measured[(*owner, name)] = (value, 0, own)
-            size += _VALUE + self._of(name) + own
+            elif is_list(value):
+                size += _VALUE + self._of(name) + self._of_growing(value)
+            else:
+                known = self._known.get(id(value))
+                own = self._of(value) if known is None else known[2]
+                size += _VALUE + self._of(name) + self._remember(value, 0, own)
         return size + self._of(single)
+
+    def _remember(self, value: object, length: int, size: int) -> int:
+        if size > _WORTH_KEEPING:
+            self._measured[id(value)] = (value, length, size)
+        return size
