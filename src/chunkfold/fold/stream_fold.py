@@ -85,19 +85,7 @@ class StreamFold:
         return chunk if self.add_if_usual(chunk) else self.add_unusual(chunk)
 
     def add_if_usual(self, chunk: ChatCompletionChunk) -> bool:
-        """Fold a usual chunk, at half the cost of `add_unusual`; return False, without folding it, if it is none."""
-        state = self._usual_choice(chunk)
-        if state is None:
-            return False
-        self.chunks += 1
-        self.follows_template = False
-        if self.head.notes:
-            self.log.note_all(self.head.notes)
-        self.output_size += self.add_usual(state, chunk)
-        return True
-
-    def _usual_choice(self, chunk: ChatCompletionChunk) -> ChoiceState | None:
-        """The choice that a usual chunk continues; None if the chunk is not usual.
+        """Fold a usual chunk, at half the cost of `add_unusual`; return False, without folding it, if it is none.
 
         A usual chunk has the same head as the one before, one choice, which is open, and no error: it differs only in
         its text, its tool call fragment or its usage. This is the only list of these conditions.
@@ -111,7 +99,7 @@ class StreamFold:
                 or len(choices) != 1
                 or (unknown and not _UNUSUAL_KEYS.isdisjoint(unknown))
             ):
-                return None
+                return False
             choice = choices[0]
             fields, unknown = choice.__dict__, choice.__pydantic_extra__
             state = self.states.get(fields["index"])
@@ -124,10 +112,15 @@ class StreamFold:
                 or (unknown and not _UNUSUAL_KEYS.isdisjoint(unknown))
                 or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
             ):
-                return None
+                return False
         except KeyError:  # a value of a wrong type is elsewhere
-            return None
-        return state
+            return False
+        self.chunks += 1
+        self.follows_template = False
+        if head.notes:
+            self.log.note_all(head.notes)
+        self.output_size += self.add_usual(state, chunk)
+        return True
 
     def add_again(
         self, state: ChoiceState, head: object, rule: Callable[[ChoiceState, ValueT], int], value: ValueT, count: int
