@@ -63,32 +63,17 @@ TextGrowthT = TypeVar("TextGrowthT", bound=_TextGrowth)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TextDelta(_TextGrowth):
-    """The content of a choice grew.
-
-    Attributes:
-        choice: The choice's index.
-        delta: The new piece; never empty.
-    """
+    """The content of a choice grew by `delta`, which is never empty."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReasoningDelta(_TextGrowth):
-    """The reasoning of a choice grew, whichever field it was sent in.
-
-    Attributes:
-        choice: The choice's index.
-        delta: The new piece; never empty.
-    """
+    """The reasoning of a choice grew by `delta`, which is never empty, whichever field it was sent in."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefusalDelta(_TextGrowth):
-    """The refusal of a choice grew.
-
-    Attributes:
-        choice: The choice's index.
-        delta: The new piece; never empty.
-    """
+    """The refusal of a choice grew by `delta`, which is never empty."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
