@@ -122,9 +122,17 @@ def excerpt_of(data: bytes) -> str:
 
 def on_one_line(text: str, limit: int = _EXCERPT) -> str:
     """At most `limit` characters of a text on one line: blanks as spaces, invisible characters escaped."""
-    words = " ".join(text[: limit + 1].split())
-    shown = words if words.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in words)
+    shown = visible(" ".join(text[: limit + 1].split()))
     return shown if len(shown) <= limit and len(text) <= limit else shown[:limit] + "..."
+
+
+def visible(text: str, kept: str = "") -> str:
+    """A text whose invisible characters, except those to keep, are escaped as Python does it."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(one if one.isprintable() or one in kept else repr(one)[1:-1] for one in text)
+    )
 
 
 def counted(count: int, noun: str) -> str:

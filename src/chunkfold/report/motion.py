@@ -12,7 +12,7 @@ from typing import Final
 from chunkfold.errors import ChunkfoldError, StreamEnd
 from chunkfold.event_stream.server_sent_event import ServerSentEvent
 from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
-from chunkfold.excerpts import on_one_line
+from chunkfold.excerpts import on_one_line, visible
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
 from chunkfold.recording.replaying import conclude, parser_of, take
@@ -96,8 +96,7 @@ class _Act:
                     pass
 
     def _add(self, kind: str, text: str, number: int = 0) -> None:
-        visible = "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
-        self.message.append(_Piece(self._now, kind, visible, f"{kind} {number}"))
+        self.message.append(_Piece(self._now, kind, visible(text, "\n\t"), f"{kind} {number}"))
 
 
 def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:

@@ -17,6 +17,7 @@ from chunkfold.events.types import (
     ToolCallStarted,
     UsageReceived,
 )
+from chunkfold.excerpts import visible
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.readings import one_line
@@ -157,6 +158,6 @@ def _excerpt(text: str) -> str:
     head, found, rest = text.partition('"choices":')
     if found and head.startswith('{"'):  # what is before it says the same each time
         text = f"{{...{found}{rest}"
-    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    shown = visible(text)
     half = _LONGEST // 2
     return shown if len(shown) <= _LONGEST else f"{shown[:half]}...{shown[-half:]}"

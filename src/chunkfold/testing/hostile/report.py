@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from chunkfold.excerpts import visible
 from chunkfold.testing.hostile.clients import Client, Verdict, reading_of
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.peers import PEERS, is_installed
@@ -192,7 +193,7 @@ def _facts(reading: Reading) -> list[str]:
 def _shown_body(body: bytes) -> list[str]:
     """The body as it can be printed; what cannot is escaped."""
     text = body[:_LONGEST_BODY].decode("utf-8", "backslashreplace")
-    lines = ["".join(char if char.isprintable() else ascii(char)[1:-1] for char in line) for line in text.split("\n")]
+    lines = map(visible, text.split("\n"))
     more = [f"... {len(body) - _LONGEST_BODY} bytes more"] if len(body) > _LONGEST_BODY else []
     return [f"body, {len(body)} bytes:", *(f"  {line}".rstrip() for line in [*lines, *more])]
 
