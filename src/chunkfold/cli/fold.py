@@ -23,6 +23,7 @@ from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT
 from chunkfold.cli.workers import Lost, in_processes
+from chunkfold.excerpts import counted
 
 _BYTES_FOR_ONE: Final = 8 * 2**20  # folded in less time than it takes to start one more process
 _LONGEST_NAME: Final = 40  # cells of a file's name, unless on a terminal
@@ -106,8 +107,8 @@ class _Run:
         """How many streams ended in which way, and which rules they broke."""
         console = console_on(sys.stderr) if self.as_json else self.output
         read, all_ = self.endings.total(), len(self.names)
-        of_all = "" if read == all_ else f" of {all_:,}"
-        heading = f"{read:,}{of_all} file{'' if all_ == 1 else 's'} in {time.monotonic() - self._started:.1f} s"
+        of_all = "" if read == all_ else f"{read:,} of "
+        heading = f"{of_all}{counted(all_, 'file')} in {time.monotonic() - self._started:.1f} s"
         rows = [Text(), Text(heading, "bold")]
         if read:
             rows += [Text(), Text(f"{'ending':{_END_WIDTH}}{_GAP}files", "dim")]

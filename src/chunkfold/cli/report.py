@@ -7,6 +7,7 @@ import click
 
 from chunkfold.cli.files import recording_from, write
 from chunkfold.cli.safe import one_line
+from chunkfold.excerpts import counted
 from chunkfold.recording import Recording
 from chunkfold.report import StreamFacts, facts_of, motion, page, trace
 
@@ -23,11 +24,11 @@ def report(files: tuple[str, ...], output: str | None, trace_to: str | None, mot
     names = ("standard input" if file == "-" else file for file in files)
     streams = [facts_of(recording, name) for recording, name in zip(recordings, names, strict=True)]
     if output is not None:
-        _write(output, page(streams), _described(streams))
+        _write(output, page(streams), streams)
     if trace_to is not None:
         _write_trace(trace_to, streams)
     if motion_to is not None:
-        _write(motion_to, motion(recordings), _described(streams))
+        _write(motion_to, motion(recordings), streams)
 
 
 def _checked(file: str, recording: Recording) -> Recording:
@@ -55,15 +56,13 @@ def _write_trace(output: str, streams: list[StreamFacts]) -> None:
     for facts in streams:
         if not facts.is_timed:
             click.echo(f"{one_line(facts.name)}: not in the trace, because it has no times", err=True)
-    _write(output, json.dumps(trace(streams), separators=(",", ":")) + "\n", _described(timed))
+    _write(output, json.dumps(trace(streams), separators=(",", ":")) + "\n", timed)
 
 
-def _write(output: str, text: str, what: str) -> None:
+def _write(output: str, text: str, streams: list[StreamFacts]) -> None:
     data = text.encode()
     write(data, output)
     if output != "-":
-        click.echo(f"wrote {one_line(output)}: {what}, {len(data) / 1000:,.0f} kB", err=True)
-
-
-def _described(streams: list[StreamFacts]) -> str:
-    return f"{len(streams):,} recording{'' if len(streams) == 1 else 's'}"
+        click.echo(
+            f"wrote {one_line(output)}: {counted(len(streams), 'recording')}, {len(data) / 1000:,.0f} kB", err=True
+        )

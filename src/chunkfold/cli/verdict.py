@@ -128,14 +128,14 @@ def _kinds_of_output(message: ChatCompletionMessage) -> Iterator[str]:
     if calls:
         names = ", ".join(word(call.name) for call in calls[:_CHOICES])
         more = ", ..." if len(calls) > _CHOICES else ""
-        yield f"{len(calls)} tool call{'' if len(calls) == 1 else 's'} ({names}{more})"
+        yield f"{counted(len(calls), 'tool call')} ({names}{more})"
     if message.function_call is not None:
         yield f"a function call ({word(message.function_call.name or '')})"
     if message.audio is not None:
         yield "audio"
     for name, parts in (("image", message.images), ("annotation", message.annotations)):
         if parts:
-            yield f"{len(parts)} {name}{'' if len(parts) == 1 else 's'}"
+            yield counted(len(parts), name)
 
 
 def _finish_reasons(snapshot: ChatCompletion) -> Iterator[str]:

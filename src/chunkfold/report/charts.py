@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
+from chunkfold.excerpts import counted
 from chunkfold.models.html import Html, joined, tag
 from chunkfold.parser.timing import Gaps
 from chunkfold.report.facts import Kind, StreamFacts
-from chunkfold.report.units import count, duration, short, steps_up_to, ticks
+from chunkfold.report.units import duration, short, steps_up_to, ticks
 
 _FEW: Final = 2  # bins, or fewer, that show too little of the lengths of gaps
 _SPREAD: Final = 3  # the longest of even gaps is at most this many times the shortest
@@ -58,7 +59,7 @@ def strip(facts: StreamFacts, kind: Kind) -> Html:
         if number
     )
     when = f"at {duration(times[0])}" if times[0] == times[-1] else f"{duration(times[0])} to {duration(times[-1])}"
-    return _svg(f"{kind}: {count(len(times), 'event')}, {when}", _grid(facts.seconds), _path(bars, css_name(kind)))
+    return _svg(f"{kind}: {counted(len(times), 'event')}, {when}", _grid(facts.seconds), _path(bars, css_name(kind)))
 
 
 def stall_strip(facts: StreamFacts) -> Html:
@@ -69,7 +70,7 @@ def stall_strip(facts: StreamFacts) -> Html:
         for stall in facts.stalls
     )
     told = ", ".join(f"{duration(stall.seconds)} from {duration(stall.at)}" for stall in facts.stalls[:5])
-    return _svg(f"{count(len(facts.stalls), 'stall')}: {told}", _grid(facts.seconds), _path(bars, "k-stall"))
+    return _svg(f"{counted(len(facts.stalls), 'stall')}: {told}", _grid(facts.seconds), _path(bars, "k-stall"))
 
 
 def phases(facts: StreamFacts) -> list[tuple[str, str, float, float]]:
@@ -113,7 +114,7 @@ def growth(facts: StreamFacts) -> Html:
             areas.append(_path(_area(below, above, total), css_name(kind)))
             parts.append(f"{sums[-1]:,} of {kind}")
             below = above
-    what = f"{count(total, 'character')} over {duration(facts.seconds)}: {', '.join(parts)}"
+    what = f"{counted(total, 'character')} over {duration(facts.seconds)}: {', '.join(parts)}"
     return _plot(_svg(what, _grid(facts.seconds), *areas), total, facts.seconds)
 
 
@@ -125,7 +126,7 @@ def token_growth(facts: StreamFacts) -> Html:
         facts.tokens[known - 1][1] if (known := bisect_right(times, facts.seconds * place / _PLACES)) else 0
         for place in range(_PLACES + 1)
     ]
-    what = f"{count(most, 'completion token')}, reported {count(len(times), 'time')} over {duration(facts.seconds)}"
+    what = f"{counted(most, 'completion token')}, reported {counted(len(times), 'time')} over {duration(facts.seconds)}"
     area = _path(_area([0] * (_PLACES + 1), counts, most), "k-usage")
     return _plot(_svg(what, _grid(facts.seconds), area), most, facts.seconds)
 
@@ -142,7 +143,7 @@ def histogram(lengths: Sequence[float], gaps: Gaps) -> Html:
     marked = (("p50", gaps.p50), ("p95", gaps.p95), ("p99", gaps.p99))
     places = [(name, at, _log_place(round(at, 6), edges)) for name, at in marked]
     lines = "".join(f"M{place * _WIDTH:.1f} 0V{_HEIGHT}" for *_, place in places)
-    what = f"{count(len(lengths), 'gap')}; {', '.join(_bins_told(edges, counts))}"
+    what = f"{counted(len(lengths), 'gap')}; {', '.join(_bins_told(edges, counts))}"
     return joined(
         [
             tag("div", *(_marker(*place) for place in places), class_="markers", aria_hidden="true"),

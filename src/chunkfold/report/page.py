@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from chunkfold import APIError
 from chunkfold.errors import END_MEANINGS
+from chunkfold.excerpts import counted
 from chunkfold.models.html import Html, cut, escaped, joined, tag, word
 from chunkfold.report.charts import (
     axis,
@@ -25,7 +26,7 @@ from chunkfold.report.charts import (
 )
 from chunkfold.report.elements import cell, number, row, section, swatch, table, wide
 from chunkfold.report.facts import MOST_STALLS, Kind, StreamFacts
-from chunkfold.report.units import count, duration
+from chunkfold.report.units import duration
 
 _TEXT: Final = 3000  # characters shown of a text or reasoning
 _SHORT: Final = 500  # of arguments, and of an error
@@ -44,17 +45,15 @@ def page(streams: Sequence[StreamFacts]) -> str:
     if not streams:
         raise ValueError("streams: expected at least one")
     is_one = len(streams) == 1
-    title = (
-        f"{cut(streams[0].name, _WORD)} - chunkfold report" if is_one else f"{len(streams)} streams - chunkfold report"
-    )
-    heading = "Stream report" if is_one else f"Report of {len(streams):,} streams"
+    title = cut(streams[0].name, _WORD) if is_one else counted(len(streams), "stream")
+    heading = "Stream report" if is_one else f"Report of {counted(len(streams), 'stream')}"
     is_timed = any(facts.is_timed for facts in streams)
     note = "Times count from when the request was sent." if is_timed else "Nothing here was recorded with times."
     head = joined(
         [
             Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
             Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><link rel="icon" href="data:,">'),
-            tag("title", title),
+            tag("title", f"{title} - chunkfold report"),
             tag("style", _style()),
         ]
     )
@@ -251,11 +250,11 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
         if len(choices) > 1:
             yield tag("h4", f"Choice {word(choice.index)}")
         if message.reasoning:
-            summary = tag("summary", f"Reasoning, {count(len(message.reasoning), 'character')}")
+            summary = tag("summary", f"Reasoning, {counted(len(message.reasoning), 'character')}")
             yield tag("details", summary, _excerpt(message.reasoning))
         for told, text in (("Text", message.content), ("Refusal", message.refusal)):
             if text:
-                yield tag("p", f"{told}, {count(len(text), 'character')}", class_="soft")
+                yield tag("p", f"{told}, {counted(len(text), 'character')}", class_="soft")
                 yield _excerpt(text)
         yield from _calls(message.tool_calls)
         yield tag("p", tag("span", "Finish reason: ", class_="soft"), tag("bdi", word(choice.finish_reason) or "none"))
@@ -296,7 +295,7 @@ def _response(facts: StreamFacts) -> Html:
         ("Model", word(completion.model)),
         ("Completion id", word(completion.id)),
         ("Usage", _usage(facts)),
-        ("Received", f"{count(size, 'byte')} in {count(len(recording.reads), 'read')}"),
+        ("Received", f"{counted(size, 'byte')} in {counted(len(recording.reads), 'read')}"),
         ("Body", _ending(facts)),
         *((name, _time(facts, at)) for name, at in times),
         *((name, cut(value, 200)) for name, value in list(recording.headers.items())[:40]),

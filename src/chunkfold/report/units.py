@@ -21,11 +21,6 @@ def duration(seconds: float | None) -> str:
     return f"{hours:,} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
 
 
-def count(number: float, noun: str) -> str:
-    """Like "1 chunk", "1,200 chunks"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def short(number: int) -> str:
     """Like "980", "12k", "3.4M"."""
     for size, letter in ((10**6, "M"), (10**3, "k")):
