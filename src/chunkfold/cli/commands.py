@@ -9,8 +9,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_LONGEST_SILENCE: Final = 120.0  # seconds, thinking included
-_DAY: Final = 86_400.0  # seconds
 
 _EXIT_CODES: Final = """
 
@@ -98,6 +96,9 @@ def _model(**options: Any) -> click.Option:
 
 
 _MODEL: Final = _model(required=True, envvar="CHUNKFOLD_MODEL", show_envvar=True)
+_PORT: Final = _option(
+    "--port", metavar="N", type=click.IntRange(1, 65535), help="The port on 127.0.0.1; a free one by default."
+)
 _CONNECTION: Final = (
     _option(
         "--key-env",
@@ -109,9 +110,9 @@ _CONNECTION: Final = (
     _option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="An additional header; may be repeated."),
     _option(
         "--timeout",
-        type=click.FloatRange(0, _DAY, min_open=True),
+        type=click.FloatRange(0, 86_400, min_open=True),
         callback=_number,
-        default=_LONGEST_SILENCE,
+        default=120,
         show_default=True,
         metavar="SECONDS",
         help="The longest wait for a chunk, thinking included.",
@@ -205,7 +206,7 @@ Examples:
             "--speed",
             metavar="FACTOR",
             type=click.FloatRange(0),
-            default=1.0,
+            default=1,
             show_default=True,
             callback=_number,
             help="How much faster than it arrived; 10 is ten times as fast, 0 without pauses.",
@@ -214,9 +215,7 @@ Examples:
         _flag(
             "--serve", "is_served", help="Serve it on this machine as the answer to every POST request, until Ctrl-C."
         ),
-        _option(
-            "--port", type=click.IntRange(1, 65535), metavar="PORT", help="The port to serve on; a free one by default."
-        ),
+        _PORT,
         help="""Show a recorded answer as it arrived, or serve it.
 
 FILE is what `chunkfold record` has written, or the plain body of a stream (either may be gzipped); "-" is
@@ -277,9 +276,9 @@ Examples:
 
 \b
 Exit codes:
-  0  nothing failed
-  1  something failed, or there was no answer: no response, or too many requests
-  2  usage error
+  0    nothing failed
+  1    something failed, or there was no answer: no response, or too many requests
+  2    usage error
   130  stopped by Ctrl-C
 """,
     ),
@@ -341,9 +340,7 @@ Exit codes:
     _command(
         "serve",
         _files("[SCRIPT|RECORDING]...", required=False),
-        _option(
-            "--port", metavar="N", type=click.IntRange(1, 65535), help="The port on 127.0.0.1; a free one by default."
-        ),
+        _PORT,
         _option(
             "--loop/--once",
             default=True,
