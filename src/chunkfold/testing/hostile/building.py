@@ -48,11 +48,6 @@ def calling(
     return HostileStream(name, sentence, senders, body, texts=(text,), calls=calls, finish_reason=finish_reason)
 
 
-def error(name: str, sentence: str, senders: str, body: bytes, message: str, *, text: str = "Hi") -> HostileStream:
-    """The provider's error, by default after some text."""
-    return HostileStream(name, sentence, senders, body, "error", texts=(text,), message=message)
-
-
 def cut(
     name: str, sentence: str, senders: str, body: bytes, *, text: str = "Hi", calls: tuple[Call, ...] = ()
 ) -> HostileStream:

@@ -6,7 +6,6 @@ from chunkfold.testing.hostile.building import HI, STOP, answer
 from chunkfold.testing.hostile.values import HostileStream
 from chunkfold.testing.wire import DONE, HEAD, choice, chunk, event, usage
 
-_END: Final = STOP + DONE
 _COUNTS: Final = usage(10, 5)
 _ZEROS: Final = usage(0, 0)
 _DETAILS: Final[dict[str, Any]] = {
@@ -14,120 +13,109 @@ _DETAILS: Final[dict[str, Any]] = {
     "completion_tokens_details": {"reasoning_tokens": None},
 }
 
+
+def _usage(name: str, sentence: str, senders: str, body: bytes) -> HostileStream:
+    """An answer with those counts."""
+    return answer(name, sentence, senders, body + DONE, usage=_COUNTS)
+
+
 USAGE: Final[tuple[HostileStream, ...]] = (
-    answer(
+    _usage(
         "usage-trailer",
         "usage in a last chunk without choices, null in all before",
         "OpenAI, OpenToken, vLLM",
-        chunk(choice(content="Hi"), usage=None) + chunk(choice("stop"), usage=None) + chunk(usage=_COUNTS) + DONE,
-        usage=_COUNTS,
+        chunk(choice(content="Hi"), usage=None) + chunk(choice("stop"), usage=None) + chunk(usage=_COUNTS),
     ),
-    answer(
+    _usage(
         "usage-trailer-bare",
         "usage in a last chunk that has nothing else, not even choices",
         "NagaAI",
-        HI + STOP + event({"usage": _COUNTS}) + DONE,
-        usage=_COUNTS,
+        HI + STOP + event({"usage": _COUNTS}),
     ),
-    answer(
+    _usage(
         "usage-trailer-choices-null",
         "usage in a last chunk whose choices are null",
         "MiniMax, gateways",
-        HI + STOP + event({**HEAD, "choices": None, "usage": _COUNTS}) + DONE,
-        usage=_COUNTS,
+        HI + STOP + event({**HEAD, "choices": None, "usage": _COUNTS}),
     ),
-    answer(
+    _usage(
         "usage-at-finish",
         "usage in the chunk with the finish reason",
         "Sansa, xAI, DeepSeek",
-        HI + chunk(choice("stop"), usage=_COUNTS) + DONE,
-        usage=_COUNTS,
+        HI + chunk(choice("stop"), usage=_COUNTS),
     ),
-    answer(
+    _usage(
         "usage-in-choice",
         "usage inside the choice",
         "Moonshot",
-        HI + chunk({**choice("stop"), "usage": _COUNTS}) + DONE,
-        usage=_COUNTS,
+        HI + chunk({**choice("stop"), "usage": _COUNTS}),
     ),
-    answer(
+    _usage(
         "usage-in-x-groq",
         "usage inside x_groq",
         "Groq",
-        HI + chunk(choice("stop"), x_groq={"id": "req_1", "usage": _COUNTS}) + DONE,
-        usage=_COUNTS,
+        HI + chunk(choice("stop"), x_groq={"id": "req_1", "usage": _COUNTS}),
     ),
-    answer(
+    _usage(
         "usage-on-each",
         "usage so far in every chunk",
         "StepFun, xAI, Gemini, Databricks",
         chunk(choice(content="H"), usage=usage(10, 1))
         + chunk(choice(content="i"), usage=usage(10, 2))
-        + chunk(choice("stop"), usage=_COUNTS)
-        + DONE,
-        usage=_COUNTS,
+        + chunk(choice("stop"), usage=_COUNTS),
     ),
-    answer(
+    _usage(
         "usage-twice",
         "the same usage at the finish reason and once more in a trailer",
         "OpenRouter, gateways",
-        HI + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=_COUNTS) + DONE,
-        usage=_COUNTS,
+        HI + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=_COUNTS),
     ),
-    answer(
+    _usage(
         "usage-of-other-api",
         "usage in a last object of another API of the same provider",
         "Cloudflare Workers AI",
-        chunk(choice(content="Hi"), usage=usage(0, 1)) + STOP + event({"response": "", "usage": _COUNTS}) + DONE,
-        usage=_COUNTS,
+        chunk(choice(content="Hi"), usage=usage(0, 1)) + STOP + event({"response": "", "usage": _COUNTS}),
     ),
-    answer(
+    _usage(
         "usage-zero-before",
         "zeros in every chunk before the counts",
         "vLLM forks, gateways",
-        chunk(choice(content="Hi"), usage=_ZEROS) + chunk(choice("stop"), usage=_ZEROS) + chunk(usage=_COUNTS) + DONE,
-        usage=_COUNTS,
+        chunk(choice(content="Hi"), usage=_ZEROS) + chunk(choice("stop"), usage=_ZEROS) + chunk(usage=_COUNTS),
     ),
-    answer(
+    _usage(
         "usage-null-later",
         "null after the counts",
         "gateways with one schema for all",
-        HI + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=None) + DONE,
-        usage=_COUNTS,
+        HI + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=None),
     ),
-    answer(
+    _usage(
         "usage-details-null",
         "null where details were, and keys of the provider's own",
         "DeepSeek, MiniMax, NagaAI",
-        HI + STOP + chunk(usage={**_COUNTS, **_DETAILS, "prompt_cache_hit_tokens": 4, "total_characters": 0}) + DONE,
-        usage=_COUNTS,
+        HI + STOP + chunk(usage={**_COUNTS, **_DETAILS, "prompt_cache_hit_tokens": 4, "total_characters": 0}),
     ),
-    answer(
+    _usage(
         "usage-as-text",
         "the counts are strings",
         "gateways in loosely typed languages",
-        HI + STOP + chunk(usage={key: str(count) for key, count in _COUNTS.items()}) + DONE,
-        usage=_COUNTS,
+        HI + STOP + chunk(usage={key: str(count) for key, count in _COUNTS.items()}),
     ),
-    answer(
+    _usage(
         "usage-empty-list",
         "an empty list, where the counts come in another chunk",
         "relays in PHP",
-        chunk(choice(content="Hi"), usage=[]) + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=[]) + DONE,
-        usage=_COUNTS,
+        chunk(choice(content="Hi"), usage=[]) + chunk(choice("stop"), usage=_COUNTS) + chunk(usage=[]),
     ),
-    answer(
+    _usage(
         "usage-before-text",
         "usage so far comes before the text, the rest with the finish reason",
         "Databricks, vLLM with continuous usage",
-        chunk(usage=usage(10, 0)) + HI + chunk(choice("stop"), usage=_COUNTS) + DONE,
-        usage=_COUNTS,
+        chunk(usage=usage(10, 0)) + HI + chunk(choice("stop"), usage=_COUNTS),
     ),
-    answer(
+    _usage(
         "usage-then-finish",
         "usage in a chunk without choices before the one with the finish reason",
         "relays that reorder",
-        HI + chunk(usage=_COUNTS) + _END,
-        usage=_COUNTS,
+        HI + chunk(usage=_COUNTS) + STOP,
     ),
 )
