@@ -25,38 +25,26 @@ def _with_object(part: dict[str, Any]) -> dict[str, Any]:
     return {**part, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else part
 
 
-def _first(call: SaidCall, index: int | None, id: str | None) -> dict[str, Any]:
-    return fragment(index, id, call.name, "")
-
-
 def _whole(call: SaidCall, index: int | None) -> list[dict[str, Any]]:
     return [fragment(index, call.id, call.name, "".join(call.pieces))]
 
 
-def _by_index(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [_first(call, index, call.id), *(fragment(index, arguments=piece) for piece in call.pieces)]
-
-
-def _by_id(call: SaidCall, _index: int) -> list[dict[str, Any]]:
-    return [_first(call, None, call.id), *(fragment(None, call.id, "", piece) for piece in call.pieces)]
+def _in_pieces(
+    call: SaidCall, index: int | None, id: str | None, later_id: str | None = None, later_name: str | None = None
+) -> list[dict[str, Any]]:
+    """The id and the name first, then the pieces, of which each has the later id and name."""
+    later = (fragment(index, later_id, later_name, piece) for piece in call.pieces)
+    return [fragment(index, id, call.name, ""), *later]
 
 
 def _repeated(call: SaidCall, index: int) -> list[dict[str, Any]]:
     return [fragment(index, call.id, call.name, piece) for piece in call.pieces or ("",)]
 
 
-def _then_empty(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [_first(call, index, call.id), *(fragment(index, "", "", piece) for piece in call.pieces)]
-
-
 def _fresh_ids(call: SaidCall, index: int) -> list[dict[str, Any]]:
     numbered = enumerate(call.pieces, 1)
     later = [fragment(index, f"{call.id}_{number}", arguments=piece) for number, piece in numbered]
-    return [_first(call, index, call.id), *later]
-
-
-def _without_id(call: SaidCall, index: int) -> list[dict[str, Any]]:
-    return [_first(call, index, None), *(fragment(index, arguments=piece) for piece in call.pieces)]
+    return [fragment(index, call.id, call.name, ""), *later]
 
 
 def _name_in_two(call: SaidCall, index: int) -> list[dict[str, Any]]:
@@ -72,15 +60,15 @@ def _halves(name: str) -> tuple[str, ...]:
 
 
 _FRAGMENTS: Final[dict[Calls, Callable[[SaidCall, int], list[dict[str, Any]]]]] = {
-    "index": _by_index,
+    "index": lambda call, index: _in_pieces(call, index, call.id),
     "whole": _whole,
     "whole without index": lambda call, _index: _whole(call, None),
     "whole at 0": lambda call, _index: _whole(call, 0),
-    "id": _by_id,
+    "id": lambda call, _index: _in_pieces(call, None, call.id, call.id, ""),
     "repeated": _repeated,
-    "empty": _then_empty,
+    "empty": lambda call, index: _in_pieces(call, index, call.id, "", ""),
     "fresh ids": _fresh_ids,
-    "no ids": _without_id,
+    "no ids": lambda call, index: _in_pieces(call, index, None),
     "name in two": _name_in_two,
-    "in one delta": _by_index,
+    "in one delta": lambda call, index: _in_pieces(call, index, call.id),
 }

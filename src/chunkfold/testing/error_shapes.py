@@ -68,24 +68,6 @@ def _number(code: Code, default: int) -> int:
     return code if isinstance(code, int) else default
 
 
-def _choices(error: ToldError) -> bytes:
-    return event({"error": error.fields, "choices": [{"finish_reason": "error"}]})
-
-
-def _text(error: ToldError) -> bytes:
-    return event({"error": error.message, **({"error_type": error.type} if error.type else {})})
-
-
-def _base_resp(error: ToldError) -> bytes:
-    told = {"status_code": _number(error.code, 1000), "status_msg": error.message}
-    return event({"base_resp": told, "choices": None})
-
-
-def _errors(error: ToldError) -> bytes:
-    told = {"code": _number(error.code, 5000), "message": error.message}
-    return event({"success": False, "errors": [told], "messages": [], "result": None})
-
-
 def _finish_reason(error: ToldError) -> bytes:
     choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}
     return event({**error.head, "choices": [choice]})
@@ -93,20 +75,31 @@ def _finish_reason(error: ToldError) -> bytes:
 
 ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {
     "object": lambda error: event({"error": error.fields}),  # OpenAI and most others
-    "choices": _choices,  # OpenRouter, Sansa
-    "text": _text,  # TGI
+    # OpenRouter, Sansa
+    "choices": lambda error: event({"error": error.fields, "choices": [{"finish_reason": "error"}]}),
+    # TGI
+    "text": lambda error: event({"error": error.message, **({"error_type": error.type} if error.type else {})}),
     "event": lambda error: event(error.fields, "error"),  # LM Studio, Responses-like APIs
     "event_object": lambda error: event({"error": error.fields}, "error"),  # Groq
     "event_text": lambda error: event(error.message, "error"),  # relays
     "field": lambda error: b"error: " + compact_json(error.fields) + b"\n\n",  # llama.cpp
     "bare": lambda error: event({"object": "error", **error.fields}),  # vLLM
     "type": lambda error: event({"type": "error", "error": error.fields}),  # Anthropic-like APIs
-    "base_resp": _base_resp,  # MiniMax
+    "base_resp": lambda error: event(  # MiniMax
+        {"base_resp": {"status_code": _number(error.code, 1000), "status_msg": error.message}, "choices": None}
+    ),
     "finish_reason": _finish_reason,  # OpenRouter, Groq
     "code": lambda error: event({"code": _number(error.code, 500), "message": error.message}),  # throttling proxies
     "message": lambda error: event({"message": error.message}),  # gateways
     "detail": lambda error: event({"detail": error.message}),  # FastAPI
     "list": lambda error: event([{"error": error.fields}]),  # Google
-    "errors": _errors,  # Cloudflare
+    "errors": lambda error: event(  # Cloudflare
+        {
+            "success": False,
+            "errors": [{"code": _number(error.code, 5000), "message": error.message}],
+            "messages": [],
+            "result": None,
+        }
+    ),
 }
 """Each shape, by its name, with a provider that sends it."""
