@@ -35,23 +35,14 @@ _WORD: Final = re.compile(r"[\w./:@+-]{1,80}", re.ASCII)
 
 
 class Addition(NamedTuple):
-    """One thing that a frame adds.
+    """One thing that a frame adds."""
 
-    Attributes:
-        what: Its name: "text", "finish reason".
-        value: What is added; only the beginning of a long text.
-        length: The length of the text, in characters; None if it is not a text.
-        choice: The choice's index.
-        call: The position of the tool call; None if it does not belong to one.
-        note: A further detail.
-    """
-
-    what: str
-    value: str = ""
-    length: int | None = None
-    choice: int = 0
-    call: int | None = None
-    note: str = ""
+    what: str  # such as "text" and "finish reason"
+    value: str = ""  # only the beginning of a long text
+    length: int | None = None  # of the text, in characters; None if it is not a text
+    choice: int = 0  # the choice's index
+    call: int | None = None  # the position of the tool call; None if it does not belong to one
+    note: str = ""  # a further detail
 
     def __str__(self) -> str:
         """The addition in words, bounded, on one line: `text 'Hel'`."""
@@ -68,13 +59,7 @@ def word(text: str) -> str:
 
 
 def quoted(text: str, length: int, most: int = _SHOWN) -> str:
-    """The text quoted and escaped; for a long one, its beginning and its length.
-
-    Args:
-        text: The text, or its beginning.
-        length: The length of the text, in characters.
-        most: The number of characters to show.
-    """
+    """The beginning of a text of that length, quoted and escaped; with the length if more than `most` characters."""
     shown = one_line(repr(text[:most]))
     return shown if length <= most else f"{shown}... ({length:,} characters)"
 
@@ -82,10 +67,7 @@ def quoted(text: str, length: int, most: int = _SHOWN) -> str:
 def additions_of(events: Sequence[ChatCompletionEvent], chunks: Iterable[ChatCompletionChunk]) -> tuple[Addition, ...]:
     """What one frame adds.
 
-    Args:
-        events: The events of the frame.
-        chunks: Its chunks, for what no event reports: the role, names and ids of calls that have no arguments yet, and
-            repeated values.
+    Its chunks show what no event reports: the role, names and ids of calls without arguments yet, and repeated values.
     """
     told = {type(event) for event in events}
     found = [addition for chunk in chunks for addition in _beyond_events(chunk, told)]

@@ -47,42 +47,25 @@ class Result(StrEnum):
 
 
 class Judgement(NamedTuple):
-    """The verdict on an answer.
-
-    Attributes:
-        result: The result.
-        reason: Why.
-        quote: What the provider said or sent, bounded and escaped; shown after the reason.
-    """
+    """The verdict on an answer."""
 
     result: Result
     reason: str
-    quote: str = ""
+    quote: str = ""  # what the provider said or sent, bounded and escaped; shown after the reason
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to one request.
+    """The answer to one request."""
 
-    Attributes:
-        parser: The parser that read it to its end.
-        completion: The completion, without secrets.
-        odd_frames: The frames that broke a rule for the first time, and the one with the error.
-        connection: The connection that it was read from.
-        closes: What announced that the connection ends with the body; "" if nothing did.
-        body_ended: Whether the body ended with the stream, so that the connection can be used again.
-        left_after: The seconds until it was left; None if it was not.
-        noticed_after: The seconds until the provider noticed that; see `LiveAnswer.hang_up`.
-    """
-
-    parser: ChatCompletionParser
-    completion: ChatCompletion
-    odd_frames: Sequence[Frame]
-    connection: object
-    closes: str
-    body_ended: bool
-    left_after: float | None
-    noticed_after: float | None
+    parser: ChatCompletionParser  # has read it to its end
+    completion: ChatCompletion  # without secrets
+    odd_frames: Sequence[Frame]  # those that broke a rule for the first time, and the one with the error
+    connection: object  # that it was read from
+    closes: str  # what announced that the connection ends with the body; "" if nothing did
+    body_ended: bool  # with the stream, so that the connection can be used again
+    left_after: float | None  # the seconds until it was left; None if it was not
+    noticed_after: float | None  # the seconds until the provider noticed that; see `LiveAnswer.hang_up`
 
     @property
     def error(self) -> ChunkfoldError | None:
@@ -92,25 +75,15 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check.
-
-    Attributes:
-        name: Its name.
-        asks: What it asks for, in words.
-        body: The request's body, without the model and the token limit.
-        judge: Judges the first and the last answer, if both ended well.
-        next_body: The body of a second request over the same client, given the first answer.
-        refused_with: The statuses of which one is expected; empty if an answer is expected.
-        is_left: Whether the answer is left at the first output.
-    """
+    """One check; `judge` judges the first and the last answer, if both ended well."""
 
     name: str
     asks: str
-    body: Mapping[str, Any]
+    body: Mapping[str, Any]  # of the request, without the model and the token limit
     judge: Callable[[Reply, Reply], Judgement] = lambda _first, _last: Judgement(Result.PASS, "")
-    next_body: Callable[[Reply], Mapping[str, Any]] | None = None
-    refused_with: tuple[int, ...] = ()
-    is_left: bool = False
+    next_body: Callable[[Reply], Mapping[str, Any]] | None = None  # of a second request over the same client
+    refused_with: tuple[int, ...] = ()  # the statuses of which one is expected; empty if an answer is expected
+    is_left: bool = False  # whether the answer is left at the first output
 
 
 # What is asked for

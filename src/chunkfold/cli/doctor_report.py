@@ -29,14 +29,7 @@ _TITLES: Final = ("check", "result", "ended", "first output", "rules")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check.
-
-    Attributes:
-        check: The check.
-        judgement: The verdict on the answers.
-        replies: The answers.
-        lost: Why the request after these got no response; None if there was none.
-    """
+    """The result of a check; `lost` says why the request after the replies got no response, None if there was none."""
 
     check: Check
     judgement: Judgement
@@ -65,20 +58,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of all checks.
+    """The results of all checks, in order."""
 
-    Attributes:
-        host: Scheme, host and port; the rest of a URL may be a secret.
-        model: The model's name.
-        date: The time of the requests.
-        note: What the reader must know besides; "" if nothing.
-        findings: The result of each check, in order.
-    """
-
-    host: str
+    host: str  # with scheme and port; the rest of a URL may be a secret
     model: str
     date: datetime
-    note: str
+    note: str  # what the reader must know besides; "" if nothing
     findings: Sequence[Finding]
 
     @property

@@ -44,15 +44,10 @@ def exit_code(end: StreamEnd | None) -> int:
 
 
 class Problem(NamedTuple):
-    """Why there is no stream: there was no response, or a file could not be read.
+    """Why there is no stream: there was no response, or a file could not be read."""
 
-    Attributes:
-        kind: The name of the error's class: "ConnectError".
-        message: Its message, fit to be printed; "" if it has none.
-    """
-
-    kind: str
-    message: str
+    kind: str  # the name of the error's class, such as ConnectError
+    message: str  # fit to be printed; "" if it has none
 
     def __str__(self) -> str:
         """The message, else the kind."""
@@ -60,22 +55,15 @@ class Problem(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The result of a request, or of a recording.
-
-    Attributes:
-        error: What went wrong, None if nothing did.
-        end: How the stream ended, None if there was none.
-        completion: The completion so far, None if there was no stream.
-        is_timed: Whether the times are meaningful; those of a plain body are not.
-    """
+    """The result of a request, or of a recording."""
 
     error: ChunkfoldError | Problem | None
-    end: StreamEnd | None = None
-    completion: ChatCompletion | None = None
+    end: StreamEnd | None = None  # None if there was no stream
+    completion: ChatCompletion | None = None  # so far; None if there was no stream
     anomalies: Sequence[Anomaly] = ()
     timing: StreamTiming = StreamTiming()
     request_id: str | None = None
-    is_timed: bool = True
+    is_timed: bool = True  # whether the times are meaningful; those of a plain body are not
 
 
 def reply_of(

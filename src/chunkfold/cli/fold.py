@@ -65,13 +65,7 @@ def _files_of(file: str) -> Iterator[tuple[str, Problem | None]]:
 
 
 class _Run:
-    """Shows the results of many files, and counts them.
-
-    Attributes:
-        names: The files, each with the problem found before it is read, if any.
-        endings: How many streams ended in which way, and how many files could not be read.
-        output: Where the results go.
-    """
+    """Shows the results of many files, and counts them; each name has the problem found before it is read, if any."""
 
     def __init__(self, names: list[tuple[str, Problem | None]], *, as_json: bool) -> None:
         self.names = names

@@ -16,38 +16,23 @@ _EXCERPT: Final = 200  # characters kept for people
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A recording or a plain body to fold.
-
-    Attributes:
-        file: Its name.
-        as_json: Whether the result is needed as JSON, too.
-        data: Its content; None if it is to be read from the file.
-        problem: Why it cannot be read, if that is known already.
-    """
+    """A recording or a plain body to fold."""
 
     file: str
     as_json: bool = False
-    data: bytes | None = None
-    problem: Problem | None = None
+    data: bytes | None = None  # None if it is to be read from the file
+    problem: Problem | None = None  # why it cannot be read, if that is known already
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The result of a file.
-
-    Attributes:
-        file: Its name.
-        end: How its stream ended; None if it could not be read.
-        anomalies: How often each rule was broken, by the rule's id.
-        excerpt: The beginning of the answer, or what went wrong, escaped and on one line.
-        json: The whole result as one line of JSON; "" without --json.
-    """
+    """The result of a file."""
 
     file: str
-    end: StreamEnd | None
-    anomalies: dict[str, int]
-    excerpt: str
-    json: str
+    end: StreamEnd | None  # None if it could not be read
+    anomalies: dict[str, int]  # how often each rule was broken, by its id
+    excerpt: str  # the beginning of the answer, or what went wrong, escaped and on one line
+    json: str  # the whole result as one line; "" without --json
 
 
 def fold(job: Job) -> Folded:

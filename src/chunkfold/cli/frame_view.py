@@ -29,23 +29,14 @@ _STYLES: Final = {Kind.DONE: "green", Kind.PING: "dim", Kind.FOREIGN: "dim", Kin
 
 @dataclass(frozen=True, slots=True)
 class FrameView(ABC):
-    """Shows the frames of one stream as they arrive, and finally the verdict.
-
-    Attributes:
-        console: Where the frames are shown.
-        is_explained: Whether the verdict names who breaks each rule, and what chunkfold does.
-        only_odd: Whether only errors and frames that break a rule are shown.
-        timed: Whether the times of the stream are meaningful.
-        offset_width: The number of digits of the largest offset.
-        hide: Replaces secrets in a text.
-    """
+    """Shows the frames of one stream as they arrive, and finally the verdict."""
 
     console: Console
-    is_explained: bool
-    only_odd: bool
-    timed: bool = True
-    offset_width: int = 7
-    hide: Callable[[str], str] = str
+    is_explained: bool  # whether the verdict names who breaks each rule, and what chunkfold does
+    only_odd: bool  # whether only errors and frames that break a rule are shown
+    timed: bool = True  # whether the times of the stream are meaningful
+    offset_width: int = 7  # the number of digits of the largest offset
+    hide: Callable[[str], str] = str  # replaces secrets in a text
 
     def frame(self, frame: Frame) -> None:
         """Show a frame, unless `only_odd` excludes it."""

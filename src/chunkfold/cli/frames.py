@@ -63,50 +63,29 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A rule that a frame broke.
-
-    Attributes:
-        rule: The rule.
-        count: How often, in this frame.
-        detail: The place and what was found there; "" unless it is the rule's first break in the stream.
-        is_first: Whether the rule was not broken before.
-    """
+    """A rule that a frame broke."""
 
     rule: Rule
-    count: int
-    detail: str
-    is_first: bool
+    count: int  # how often, in this frame
+    detail: str  # the place and what was found there, if the stream had not broken the rule before; else ""
+    is_first: bool  # whether it had not
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One server-sent event, or a change without an event, as at the end of the body.
+    """One server-sent event, or a change without an event, as at the end of the body."""
 
-    Attributes:
-        number: Counted from 1.
-        kind: What it is.
-        event: The event's name, None if there was no event.
-        offset: Where its block begins in the body, in bytes; at the end of the body, its length.
-        at: When it arrived, in seconds since the request was sent; None if not known.
-        size: The length of its data in bytes.
-        data: The beginning of its data, as text.
-        adds: What it adds to the answer.
-        anomalies: The rules it breaks.
-        error: What is wrong with it, or what it says is wrong.
-        note: How the body ended, if the stream had not ended before.
-    """
-
-    number: int
+    number: int  # counted from 1
     kind: Kind
-    event: str | None
-    offset: int
-    at: float | None
-    size: int = 0
-    data: str = ""
-    adds: tuple[Addition, ...] = ()
-    anomalies: tuple[Noted, ...] = ()
-    error: ChunkfoldError | None = None
-    note: str = ""
+    event: str | None  # the event's name, None if there was no event
+    offset: int  # where its block begins in the body, in bytes; at the end of the body, its length
+    at: float | None  # when it arrived, in seconds since the request was sent; None if not known
+    size: int  # the length of its data in bytes
+    data: str  # the beginning of its data, as text
+    adds: tuple[Addition, ...]
+    anomalies: tuple[Noted, ...]
+    error: ChunkfoldError | None  # what is wrong with it, or what it says is wrong
+    note: str  # how the body ended, if the stream had not ended before
 
     @property
     def is_odd(self) -> bool:

@@ -20,21 +20,13 @@ _VALUE: Final = re.compile(r"[\t -~]*")
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request for a streamed chat completion.
-
-    Attributes:
-        url: The endpoint.
-        body: Its JSON, without `stream`.
-        headers: Its headers, including the key; never shown.
-        read_timeout: The longest silence, in seconds.
-        uses_proxy: Whether a proxy from the environment is used.
-    """
+    """A request for a streamed chat completion."""
 
     url: str
-    body: dict[str, Any]
-    headers: dict[str, str] = field(repr=False)
-    read_timeout: float = 120.0
-    uses_proxy: bool = True
+    body: dict[str, Any]  # without `stream`
+    headers: dict[str, str] = field(repr=False)  # including the key; never shown
+    read_timeout: float = 120.0  # seconds, the longest silence
+    uses_proxy: bool = True  # whether one from the environment is used
 
     @property
     def model(self) -> str:

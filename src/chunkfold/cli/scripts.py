@@ -127,19 +127,12 @@ class _ScriptFile(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAnswer:
-    """The answer to one request.
+    """The answer to one request."""
 
-    Attributes:
-        label: Its position in the script, for people.
-        script: Its content, and how it is sent.
-        recording: The recording to send, or a plain body as one.
-        speed: How many times faster than recorded; 0 for at once.
-    """
-
-    label: str
+    label: str  # its position in the script, for people
     script: Script
-    recording: Recording | None = None
-    speed: float = 1.0
+    recording: Recording | None = None  # what is sent; a plain body is one, too
+    speed: float = 1.0  # how many times faster than recorded; 0 for at once
 
     @property
     def delay(self) -> float:

@@ -21,13 +21,9 @@ _AHEAD: Final = 64  # results kept per process while the oldest one is missing
 
 
 class Lost(NamedTuple):
-    """The result of an item whose process died.
+    """The result of an item whose process died."""
 
-    Attributes:
-        exit_code: The exit code of the process; negative for the signal that ended it.
-    """
-
-    exit_code: int | None
+    exit_code: int | None  # negative for the signal that ended it
 
     def __str__(self) -> str:
         """In words."""

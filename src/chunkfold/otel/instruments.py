@@ -32,14 +32,7 @@ def is_apis_own(maker: object) -> bool:
 
 
 class Instruments:
-    """The metrics of one meter, by one version of the names.
-
-    Attributes:
-        duration: The duration of streams, in seconds.
-        time_to_first_chunk: The time from the request to the first chunk, in seconds.
-        time_per_output_chunk: The time from one chunk to the next, in seconds.
-        tokens: The number of tokens used.
-    """
+    """The metrics of one meter, by one version of the names."""
 
     def __init__(self, meter: Meter, version: Names) -> None:
         self.duration = _seconds(meter, version.duration, "The duration of a streamed operation.")

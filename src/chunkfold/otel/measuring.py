@@ -112,29 +112,17 @@ class Measuring:
 
 @dataclass(kw_only=True, slots=True)
 class _Measured:
-    """The measurement of one stream.
-
-    Attributes:
-        span: Its span.
-        context: The span's context, for the metrics: it links exemplars to the span.
-        started: When the span started, in nanoseconds since 1970.
-        common: The attributes of the span and of all metrics.
-        choices: How many choices were requested.
-        version: The version of the names.
-        instruments: The metrics, None if none are recorded.
-        capture_content: Whether the span gets the messages.
-        last_chunk: When the last chunk arrived, in seconds since the request was sent.
-    """
+    """The measurement of one stream."""
 
     span: Span
-    context: "Context"
-    started: int
-    common: Attributes
-    choices: int
+    context: "Context"  # the span's, for the metrics: it links exemplars to the span
+    started: int  # nanoseconds since 1970
+    common: Attributes  # of the span and of all metrics
+    choices: int  # that were requested
     version: Names
-    instruments: Instruments | None
+    instruments: Instruments | None  # None if no metrics are recorded
     capture_content: bool
-    last_chunk: float | None = None
+    last_chunk: float | None = None  # seconds since the request was sent
 
     def on_chunks(self, stream: Observable, count: int) -> None:
         """Record the time of each chunk; the chunks of one read arrive at the same time."""

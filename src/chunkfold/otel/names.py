@@ -100,33 +100,21 @@ TOKEN_BUCKETS: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """The names that differ between the versions of the conventions, in one version.
+    """The names that differ between the versions of the conventions, in one version."""
 
-    Attributes:
-        schema_url: The URL of the version's schema, None if the version has no number.
-        duration: The metric for the duration of the stream.
-        time_to_first_chunk: The metric for the time to the first chunk.
-        time_per_output_chunk: The metric for the time between chunks.
-        usage_cache_write_tokens: The span's attribute for tokens written to a cache.
-        usage_input_tokens_of: The span's attributes for tokens of the input, by their modality.
-        usage_output_tokens_of: The same of the output.
-        request_reasoning_level: The span's attribute for the reasoning effort, None if the version has none.
-        has_whole_top_k: Whether `top_k` is a whole number.
-        has_finish_reason_in_messages: Whether captured output messages have a finish reason.
-        has_token_counters: Whether the token metrics include counters.
-    """
-
-    schema_url: str | None
+    schema_url: str | None  # None if the version has no number
+    # Metrics.
     duration: str
     time_to_first_chunk: str
     time_per_output_chunk: str
+    has_token_counters: bool
+    # Attributes of the span.
     usage_cache_write_tokens: str
-    usage_input_tokens_of: Mapping[str, str]
+    usage_input_tokens_of: Mapping[str, str]  # by their modality
     usage_output_tokens_of: Mapping[str, str]
-    request_reasoning_level: str | None
+    request_reasoning_level: str | None  # None if the version has no name for it
     has_whole_top_k: bool
     has_finish_reason_in_messages: bool
-    has_token_counters: bool
 
 
 RELEASED: Final = Names(

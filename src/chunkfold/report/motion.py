@@ -44,19 +44,12 @@ text { fill: #e6edf3 } .ground { fill: #0d1117; stroke: #30363d } .pane { fill: 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A piece that becomes visible at a time.
+    """A piece that becomes visible at a time."""
 
-    Attributes:
-        at: Seconds since the stream began.
-        kind: Its class.
-        text: Its text.
-        block: Pieces of the same block are placed together.
-    """
-
-    at: float
-    kind: str
+    at: float  # seconds since the stream began
+    kind: str  # its class
     text: str
-    block: str = ""
+    block: str = ""  # pieces of the same block are placed together
 
 
 class _Act:

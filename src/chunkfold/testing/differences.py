@@ -14,19 +14,12 @@ HasCome: TypeAlias = Callable[[Reading], bool]
 
 
 class _Part(NamedTuple):
-    """Something that two readings can differ in.
+    """Something that two readings can differ in."""
 
-    Attributes:
-        name: The field of a `Reading`.
-        title: In words.
-        same: Whether two values of it are the same; None is a value of neither.
-        has_come: A function of two readings that differ in it. It returns a function of a snapshot: whether the part
-            in which they differ has arrived by then.
-    """
-
-    name: str
-    title: str
-    same: Callable[[Any, Any], bool]
+    name: str  # the field of a `Reading`
+    title: str  # in words
+    same: Callable[[Any, Any], bool]  # whether two values of it are the same; None is a value of neither
+    # Of two readings that differ in it: a function of a snapshot, whether the part in which they differ has arrived.
     has_come: Callable[[Reading, Reading], HasCome]
 
     def agrees(self, wanted: Reading, found: Reading) -> bool:

@@ -27,16 +27,10 @@ _LONGEST: Final = 160  # characters of its data
 
 
 class Frame(NamedTuple):
-    """One event of a body.
+    """One event of a body."""
 
-    Attributes:
-        number: Its place among the events, from 1 on.
-        offset: Of its first byte in the body.
-        data: Its data, as text.
-    """
-
-    number: int
-    offset: int
+    number: int  # its place among the events, from 1 on
+    offset: int  # of its first byte in the body
     data: str
 
 

@@ -24,12 +24,7 @@ _LONGEST_VALUE: Final = 500  # characters
 
 
 class Score(NamedTuple):
-    """How many streams of a kind a client got right.
-
-    Attributes:
-        right: The number of streams that it got right.
-        total: The number of streams of that kind.
-    """
+    """How many streams of a kind a client got right."""
 
     right: int
     total: int

@@ -9,12 +9,7 @@ from chunkfold.testing.readings import Call, Ending
 
 
 class Cost(NamedTuple):
-    """The cost that reading a body may have.
-
-    Attributes:
-        seconds: CPU time.
-        megabytes: Python's peak memory, the result included.
-    """
+    """The cost that reading a body may have: CPU time, and Python's peak memory, the result included."""
 
     seconds: float
     megabytes: float
