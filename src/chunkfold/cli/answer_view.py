@@ -45,13 +45,7 @@ class AnswerView:
         """The next piece of the text; "" changes nothing."""
 
     def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
-        """A tool call that began, grew, or is whole.
-
-        Args:
-            position: Its position among the calls, in the order in which they begin.
-            call: The call so far.
-            is_open: Whether its arguments are still arriving.
-        """
+        """A tool call that began, grew, or is whole; `is_open` while its arguments arrive."""
 
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
@@ -70,12 +64,7 @@ class AnswerView:
 
 
 class TextView(AnswerView):
-    """Writes only the text, as it arrives; tool calls and facts go to standard error.
-
-    Args:
-        file: Where the text is written.
-        raw: Whether control characters are left as they are.
-    """
+    """Writes only the text, as it arrives, if raw with its control characters; the rest goes to standard error."""
 
     def __init__(self, file: TextIO, *, raw: bool = False) -> None:
         self._file = file

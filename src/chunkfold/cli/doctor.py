@@ -33,20 +33,13 @@ _STYLES: Final = {"pass": "green", "tolerated": "yellow", "fail": "bold red", "u
 
 
 class Provider:
-    """Sends the requests of each check over a connection of its own.
-
-    Args:
-        request: The URL, the headers and the model.
-
-    Attributes:
-        note: What had to be changed so that the provider answers.
-    """
+    """Sends the requests of each check over a connection of its own."""
 
     def __init__(self, request: ChatRequest) -> None:
         self._request = request
         self._redactor = Redactor(request.secrets)
         self._limit = _LIMITS[0]
-        self.note = ""
+        self.note = ""  # what had to be changed so that the provider answers
 
     def examine(self, check: Check) -> Finding:
         """Send a check's requests, and judge the answers."""

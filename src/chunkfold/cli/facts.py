@@ -97,12 +97,9 @@ def footer(reply: Reply) -> list[str]:
 
 
 def error_line(reply: Reply, clean: Callable[[str], str] = one_line, note: str = "") -> str:
-    """What went wrong, and what helps to report it, on one line.
+    """What went wrong in a reply with an error, and what helps to report it, on one line.
 
-    Args:
-        reply: The result; it has an error.
-        clean: Makes a text one line without secrets.
-        note: A further detail; "" for none.
+    `clean` makes a text one line without secrets; the note is a further detail.
     """
     error = reply.error
     after = error.retry_after if isinstance(error, ChunkfoldError) else None

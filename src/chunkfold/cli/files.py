@@ -22,10 +22,7 @@ def errors_of(name: str) -> Generator[None]:
 
 
 def pieces_of(source: str) -> Iterator[bytes]:
-    """The bytes of a file as they arrive, unpacked if it is gzip.
-
-    Args:
-        source: Its name; "-" is standard input.
+    """The bytes of a file, or of standard input for "-", as they arrive, unpacked if they are gzip.
 
     Raises:
         click.ClickException: It cannot be read.
@@ -35,11 +32,7 @@ def pieces_of(source: str) -> Iterator[bytes]:
 
 
 def recording_from(source: str, pieces: Iterable[bytes] | None = None) -> Recording:
-    """A file's recording or plain body.
-
-    Args:
-        source: Its name; "-" is standard input.
-        pieces: Its bytes, if they are being read already.
+    """A file's recording or plain body; `pieces` are its bytes, if they are being read already.
 
     Raises:
         click.ClickException: It cannot be read, or is an invalid recording.

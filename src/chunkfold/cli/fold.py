@@ -152,12 +152,7 @@ def _worthwhile_jobs(names: Sequence[tuple[str, Problem | None]]) -> int:
 
 @contextmanager
 def _bar(total: int, output: Console) -> Generator[Callable[[], object]]:
-    """A progress bar on standard error, if that is a terminal; results on the same terminal scroll above it.
-
-    Args:
-        total: The number of files.
-        output: Where the results go.
-    """
+    """A progress bar on standard error, if that is a terminal; results on the same terminal scroll above it."""
     errors = console_on(sys.stderr)
     columns = (TextColumn("folding"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn(compact=True))
     with Progress(

@@ -96,17 +96,7 @@ class Frame:
 class Inspection:
     """Parses one stream and reports each of its frames as it arrives; none is kept.
 
-    Args:
-        on_frame: Called with each frame.
-        options: The parser's.
-
-    Attributes:
-        parser: The parser.
-        frames: The number of frames so far.
-        events: The number of frames with an event.
-        received: The number of bytes so far.
-        unread: The number of bytes after the end of the stream, which were not read.
-        unknown_fields: The fields that OpenAI's API does not know, and how often each arrived; at most a hundred.
+    It counts the frames, those with an event, the bytes received, and the bytes after the end, which were not read.
     """
 
     def __init__(self, on_frame: Callable[[Frame], object], **options: Unpack[ParserOptions]) -> None:
@@ -114,19 +104,14 @@ class Inspection:
         self.parser = ChatCompletionParser(**given)
         self.parser.events()  # from now on
         self.frames = self.events = self.received = self.unread = 0
-        self.unknown_fields: dict[str, int] = {}
+        self.unknown_fields: dict[str, int] = {}  # those that OpenAI's API does not know, and how often each arrived
         self._on_frame = on_frame
         self._at: float | None = None
         self._counts: dict[str, int] = {}
         self._ended = False
 
     def feed(self, data: bytes, at: float | None = None) -> None:
-        """Take the next bytes of the body.
-
-        Args:
-            data: The bytes.
-            at: When they arrived, in seconds since the request was sent; None if not known.
-        """
+        """Take the next bytes of the body; `at` is in seconds since the request was sent, None if not known."""
         self._at = at
         for begin in range(0, len(data), _PIECE):
             piece = data[begin : begin + _PIECE]

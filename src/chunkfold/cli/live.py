@@ -54,17 +54,7 @@ class LineRedactor:
 
 
 class LiveAnswer:
-    """A response that is read as it arrives.
-
-    Args:
-        response: The response; its body has not been read yet.
-        started: When the request was sent, by the monotonic clock.
-        on_frame: Called with each frame.
-        options: The parser's.
-
-    Attributes:
-        inspection: The inspection that is fed the body.
-    """
+    """Reads a response as it arrives, and inspects it; the request was sent at `started`, by the monotonic clock."""
 
     def __init__(
         self,
@@ -91,8 +81,7 @@ class LiveAnswer:
     def read(self, is_enough: Callable[[Inspection], bool] = lambda _: False) -> None:
         """Read to the end of the stream, as every client should; after that the body has 100 ms to end, too.
 
-        Args:
-            is_enough: Asked after each read whether to leave.
+        After each read `is_enough` is asked whether to leave.
         """
         inspection, lines = self.inspection, LineRedactor(self._redactor)
         while inspection.parser.end is None:

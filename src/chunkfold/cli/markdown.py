@@ -42,11 +42,7 @@ _MANY: Final = 64  # lines
 
 
 class MarkdownRows:
-    """Turns Markdown in pieces into rows that fit the screen; how it is cut does not change them.
-
-    Args:
-        console: Where the rows will be printed; it knows how wide they may be.
-    """
+    """Turns Markdown in pieces into rows that fit the console; how it is cut does not change them."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

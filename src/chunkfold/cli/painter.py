@@ -21,12 +21,7 @@ from chunkfold.cli.tail import Call
 
 
 class Painter:
-    """Draws choice 0 as it arrives, without secrets. The cost of an event does not depend on the length of the answer.
-
-    Args:
-        view: The view that it is drawn on.
-        secrets: The secrets to hide.
-    """
+    """Draws choice 0 as it arrives, without secrets. No event costs more because the answer is long."""
 
     def __init__(self, view: AnswerView, secrets: Secrets | None = None) -> None:
         self._view = view

@@ -14,11 +14,7 @@ _JOINER: Final = "\u200d"  # joins the next character to the one before
 
 
 class DimRows:
-    """Text unchanged, dim.
-
-    Args:
-        console: Where the rows will be printed; it knows how wide they may be.
-    """
+    """Text unchanged, dim, in rows that fit the console."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

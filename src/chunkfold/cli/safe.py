@@ -43,11 +43,7 @@ def json_line(value: Any) -> str:
 
 
 class Secrets:
-    """Replaces each character of a secret by a star.
-
-    Args:
-        secrets: The texts to hide.
-    """
+    """Replaces each character of a secret by a star."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         spellings = {spelling for secret in secrets if secret for spelling in _spellings(secret)}

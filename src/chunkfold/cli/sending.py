@@ -56,12 +56,7 @@ def client_for(request: ChatRequest) -> httpx.Client:
 
 @contextmanager
 def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") -> Generator[httpx.Response]:
-    """Send the request, and close the response afterwards.
-
-    Args:
-        client: The client.
-        request: What to send.
-        method: With "GET" only the headers are sent.
+    """Send the request, with "GET" only its headers, and close the response afterwards.
 
     Raises:
         NoResponseError: There was no response.

@@ -67,10 +67,8 @@ def answers_of(file: str) -> Sequence[ScriptedAnswer]:
 class ScriptedProvider(FakeProvider):
     """Answers requests, and logs each answer when it is over.
 
-    Args:
-        answers: One for each POST request, in order; other requests get the provider's built-in answers.
-        port: The port; 0 for a free one.
-        loop: Whether the answers start over after the last one.
+    Each POST request gets the next answer, after the last one from the start if it loops; other requests get the
+    provider's built-in answers.
     """
 
     def __init__(self, answers: Sequence[ScriptedAnswer], *, port: int = 0, loop: bool = True) -> None:

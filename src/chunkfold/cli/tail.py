@@ -22,9 +22,6 @@ class Tail:
 
     So it does not matter how the terminal wraps them, or wraps them again when its size changes: everything below the
     cursor is erased, and drawn again.
-
-    Args:
-        console: A terminal.
     """
 
     def __init__(self, console: Console) -> None:
@@ -42,12 +39,7 @@ class Tail:
         return [self._drawn(part) for row in rows for part in folded(row, self._console.width)]
 
     def draw(self, finished: Sequence[Text], rows: Sequence[str]) -> None:
-        """Print the finished rows above the open ones, in one write.
-
-        Args:
-            finished: Rows that are final.
-            rows: The open rows, from `fitted`.
-        """
+        """Print the finished rows above the open ones, which are from `fitted`, in one write."""
         size = self._console.size
         drawn = list(rows[-self.height :])
         kept = 0
@@ -110,12 +102,7 @@ class Call:
 
 
 class OpenCalls:
-    """The tool calls that are drawn. The rows of a call are made when it has grown, and only if they are visible.
-
-    Args:
-        console: It knows how wide the rows may be.
-        tail: The end of the terminal, where they are drawn.
-    """
+    """The tool calls that are drawn. The rows of a call are made when it has grown, and only if they are visible."""
 
     def __init__(self, console: Console, tail: Tail) -> None:
         self._console = console

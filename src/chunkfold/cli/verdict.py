@@ -24,12 +24,7 @@ _CHOICES: Final = 4  # choices that are described
 
 
 def facts_of(inspection: Inspection, *, timed: bool) -> Iterator[tuple[str, str]]:
-    """The verdict as labels and values; every value is bounded and escaped.
-
-    Args:
-        inspection: The inspection of a stream that is over.
-        timed: Whether its times are meaningful.
-    """
+    """The verdict on a stream that is over as labels and values; every value is bounded and escaped."""
     parser, snapshot = inspection.parser, inspection.parser.snapshot
     yield "ended", "not yet" if parser.end is None else f"{parser.end}: {END_MEANINGS[parser.end]}"
     if parser.error is not None:

@@ -38,14 +38,9 @@ class Lost(NamedTuple):
 
 
 def in_processes(function: Callable[[T], R], items: Iterable[T], count: int) -> Generator[R | Lost]:
-    """The function's results, in the order of the items.
+    """The function's results, in the order of the items; all of these can be pickled.
 
     Close the generator to end its processes at once.
-
-    Args:
-        function: A function that can be pickled; so can its items and results.
-        items: The items to call it with, one per call.
-        count: The number of processes.
     """
     queue = enumerate(items)
     upcoming = next(queue, None)

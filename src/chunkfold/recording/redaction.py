@@ -59,11 +59,7 @@ def clean_url(url: str) -> str:
 
 
 class Redactor:
-    """Overwrites secrets.
-
-    Args:
-        secrets: The known secrets.
-    """
+    """Overwrites known secrets, and strings that look like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)

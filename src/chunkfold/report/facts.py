@@ -173,22 +173,13 @@ def facts_of(recording: Recording, name: str) -> StreamFacts:
 
 
 class _Reader:
-    """Reads a recording, and notes its events with their times.
-
-    Args:
-        recording: The recording.
-
-    Attributes:
-        marks: The events.
-        starts: The times of the reads that brought chunks, each once.
-        tokens: The times at which completion tokens were reported, and their number.
-    """
+    """Reads a recording, and notes its events with their times."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.marks: list[Mark] = []
-        self.starts: list[float] = []
-        self.tokens: list[tuple[float, int]] = []
+        self.starts: list[float] = []  # the times of the reads that brought chunks, each once
+        self.tokens: list[tuple[float, int]] = []  # when completion tokens were reported, and how many
         self._now = 0.0
         self.parser = parser_of(recording, on_server_sent_event=self._take)
         self.parser.events()  # from now on

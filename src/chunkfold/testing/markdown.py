@@ -17,12 +17,7 @@ def code_fence(text: str, least: int = 3) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]], *, is_aligned: bool = False) -> list[str]:
-    """The lines of a table in Markdown.
-
-    Args:
-        rows: The cells of the head, and of each row.
-        is_aligned: Whether the columns line up as plain text, too.
-    """
+    """The lines of a table in Markdown, the head first; if aligned, the columns line up as plain text, too."""
     widths = [max(map(len, column)) if is_aligned else 0 for column in zip(*rows, strict=True)]
     lines = (rows[0], ["-" * max(3, width) for width in widths], *rows[1:])
     return [f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines]

@@ -133,10 +133,6 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
     If reading stopped early, the answer is cut there, unless the stream was complete. If the transport failed, it is
     cut there, or reset if that was the fault.
 
-    Args:
-        recording: The recording to send.
-        speed: How many times faster than the original; 0 for no pauses.
-
     Raises:
         ValueError: The recording cannot be sent as an answer.
     """

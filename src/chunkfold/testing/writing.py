@@ -31,13 +31,7 @@ from chunkfold.testing.wire import event, usage
 
 
 class Writer:
-    """Writes one stream.
-
-    Args:
-        dialect: The dialect.
-        head: The id, object, created and model of each chunk.
-        usage: The usage; None if the provider does not send it.
-    """
+    """Writes one stream; the head has the id, object, created and model of each chunk."""
 
     def __init__(self, dialect: Dialect, head: Mapping[str, Any], usage: UsageCounts | None) -> None:
         self._dialect = dialect
