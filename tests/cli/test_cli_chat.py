@@ -726,26 +726,6 @@ def test_more_than_a_screen_is_open_and_its_end_is_shown() -> None:
     assert len(screen_of(written_to(console), 40)) == 51
 
 
-@each_case("options", [{}, {"no_color": True}, {"color_system": None}, {"color_system": "truecolor"}])
-@each_case(
-    "row",
-    [
-        Text("text  "),
-        Text("\ttab", "dim"),
-        Text.assemble("tool call: ", ("f", "bold cyan"), " {}"),
-        Text.assemble(("[b]日本 :smile: e\u0301", "#ff0000"), Text(" https://a.example", "underline")),
-    ],
-    ids=str,
-)
-def test_a_row_is_written_as_rich_prints_it(row: Text, options: dict[str, Any]) -> None:
-    console = Console(**{"file": io.StringIO(), "force_terminal": True, "color_system": "standard", **options})
-    stripped = row.copy()
-    stripped.rstrip()
-    with console.capture() as capture:
-        console.print(stripped, end="", soft_wrap=True)
-    assert Tail(console).fitted([row]) == [capture.get()]
-
-
 ZERO_WIDTH = ["\u200b", "\u0301", "\U0001f468\u200d", "\U0001f3fd", "\ufe0f\u200b"]
 
 

@@ -6,8 +6,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 from rich.cells import cell_len, chop_cells
-from rich.console import COLOR_SYSTEMS, Console
-from rich.segment import Segment
+from rich.console import Console
 from rich.text import Text
 
 from chunkfold.cli.safe import one_line
@@ -62,15 +61,12 @@ class Tail:
         self._rows = []
 
     def _drawn(self, row: Text) -> str:
-        """What `Console.print` would write for a row, in a third of the time: rows are drawn for every piece."""
-        row = Text.assemble(row)
+        """What the console prints for a row."""
+        row = row.copy()
         row.rstrip()
-        row.expand_tabs(self._console.tab_size)
-        console = self._console
-        colors = COLOR_SYSTEMS[console.color_system] if console.color_system else None
-        segments = row.render(console)
-        shown = Segment.remove_color(segments) if console.no_color else segments
-        return "".join(style.render(text, color_system=colors) if style else text for text, style, _ in shown)
+        with self._console.capture() as captured:
+            self._console.print(row, end="", soft_wrap=True)
+        return captured.get()
 
     def _write(self, text: str) -> None:
         self._console.file.write(text)
