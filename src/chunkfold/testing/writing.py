@@ -4,6 +4,7 @@ A `Writer` only keeps its position in the stream: which choices have started, th
 were written. Each kind of step has one method.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,8 +13,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from chunkfold.testing.answers import Raw
-from chunkfold.testing.call_fragments import fragments_of
-from chunkfold.testing.dialects import Dialect, Reasoning
+from chunkfold.testing.dialects import Calls, Dialect, Reasoning
 from chunkfold.testing.error_shapes import error_event
 from chunkfold.testing.expected import sent_steps
 from chunkfold.testing.steps import (
@@ -27,7 +27,7 @@ from chunkfold.testing.steps import (
     Step,
     UsageCounts,
 )
-from chunkfold.testing.wire import event, usage
+from chunkfold.testing.wire import event, fragment, usage
 
 
 class Writer:
@@ -111,7 +111,7 @@ class Writer:
 
     def _fragments(self, call: SaidCall, first: int, place: int) -> list[dict[str, Any]]:
         """The fragments of a call; `place` is its position among the calls of the step."""
-        parts = fragments_of(call, first + place, self._dialect)
+        parts = _fragments_of(call, first + place, self._dialect)
         return [{**parts[0], **self._dialect.more_of_call}, *parts[1:]] if place == 0 else parts
 
     def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
@@ -247,4 +247,72 @@ _REASONING: Final[dict[Reasoning, Callable[[str], dict[str, Any]]]] = {
         "content": [{"type": "thinking", "thinking": [{"type": "text", "text": piece}]}],
     },
     "thinking_blocks": lambda piece: {"thinking_blocks": [{"type": "thinking", "thinking": piece}]},
+}
+
+
+# The fragments of a tool call, for each of the ways that `Dialect.calls` names
+
+
+def _fragments_of(call: SaidCall, index: int, dialect: Dialect) -> list[dict[str, Any]]:
+    """The fragments of the call at this index."""
+    parts = _FRAGMENTS[dialect.calls](call, index)
+    return [_with_object(part) for part in parts] if dialect.object_arguments and len(call.pieces) == 1 else parts
+
+
+def _with_object(part: dict[str, Any]) -> dict[str, Any]:
+    """A fragment whose arguments, if they are the JSON of an object, are that object."""
+    function = part["function"]
+    try:
+        arguments = json.loads(function.get("arguments", ""))
+    except (ValueError, RecursionError):
+        return part
+    return {**part, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else part
+
+
+def _whole(call: SaidCall, index: int | None) -> list[dict[str, Any]]:
+    return [fragment(index, call.id, call.name, "".join(call.pieces))]
+
+
+def _in_pieces(
+    call: SaidCall, index: int | None, id: str | None, later_id: str | None = None, later_name: str | None = None
+) -> list[dict[str, Any]]:
+    """The id and the name first, then the pieces, of which each has the later id and name."""
+    later = (fragment(index, later_id, later_name, piece) for piece in call.pieces)
+    return [fragment(index, id, call.name, ""), *later]
+
+
+def _repeated(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    return [fragment(index, call.id, call.name, piece) for piece in call.pieces or ("",)]
+
+
+def _fresh_ids(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    numbered = enumerate(call.pieces, 1)
+    later = [fragment(index, f"{call.id}_{number}", arguments=piece) for number, piece in numbered]
+    return [fragment(index, call.id, call.name, ""), *later]
+
+
+def _name_in_two(call: SaidCall, index: int) -> list[dict[str, Any]]:
+    first, *rest = _halves(call.name)
+    name = [fragment(index, call.id, first), *(fragment(index, name=piece) for piece in rest)]
+    return [*name, *(fragment(index, arguments=piece) for piece in call.pieces)]
+
+
+def _halves(name: str) -> tuple[str, ...]:
+    """A name in two pieces, unless the second would look like a repetition of the first."""
+    first, second = name[: len(name) // 2], name[len(name) // 2 :]
+    return (first, second) if first and not second.startswith(first) else (name,)
+
+
+_FRAGMENTS: Final[dict[Calls, Callable[[SaidCall, int], list[dict[str, Any]]]]] = {
+    "index": lambda call, index: _in_pieces(call, index, call.id),
+    "whole": _whole,
+    "whole without index": lambda call, _index: _whole(call, None),
+    "whole at 0": lambda call, _index: _whole(call, 0),
+    "id": lambda call, _index: _in_pieces(call, None, call.id, call.id, ""),
+    "repeated": _repeated,
+    "empty": lambda call, index: _in_pieces(call, index, call.id, "", ""),
+    "fresh ids": _fresh_ids,
+    "no ids": lambda call, index: _in_pieces(call, index, None),
+    "name in two": _name_in_two,
+    "in one delta": lambda call, index: _in_pieces(call, index, call.id),
 }
