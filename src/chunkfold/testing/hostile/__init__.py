@@ -21,7 +21,7 @@ How streams are counted: one body is one point, and a client loses nothing for f
 7. A client that distinguishes the kinds of endings, as chunkfold does, has to report the right one, with the provider's
    message for an error, and the part of a refused stream that it kept counts too.
 
-Read `values` and `building`; the streams, in the order of `collection`; then `judging`, `clients` and `report`.
+Read `values`; the streams, in the order of `collection`; then `judging`, `clients` and `report`.
 """
 
 from chunkfold.testing.hostile.clients import Client, Verdict, chunkfold_client, client_of, hold

@@ -6,8 +6,7 @@ that is not meant for such bodies with the set without them: `hostile_streams(ab
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import CALLED, HI, STOP
-from chunkfold.testing.hostile.values import Cost, HostileStream
+from chunkfold.testing.hostile.values import CALLED, HI, STOP, Cost, HostileStream
 from chunkfold.testing.readings import Call, Ending
 from chunkfold.testing.wire import DONE, choice, chunk, delta, fragment, fragments, usage
 

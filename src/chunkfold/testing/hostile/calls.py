@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from chunkfold.testing.hostile.building import CALLED, HI, STOP, calling
-from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.hostile.values import CALLED, HI, STOP, HostileStream
 from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, chunk, delta, fragment, fragments
 
@@ -13,9 +12,22 @@ _OSLO: Final = Call("weather", '{"city":"Oslo"}', "call_c")
 _TIME: Final = Call("time", '{"zone":"CET"}', "call_b")
 
 
+def _calling(
+    name: str,
+    sentence: str,
+    senders: str,
+    body: bytes,
+    *calls: Call,
+    text: str = "",
+    finish_reason: str | None = "tool_calls",
+) -> HostileStream:
+    """A whole answer that calls tools."""
+    return HostileStream(name, sentence, senders, body, texts=(text,), calls=calls, finish_reason=finish_reason)
+
+
 def _whole(name: str, sentence: str, senders: str, body: bytes, *calls: Call, text: str = "") -> HostileStream:
     """Calls whose body ends as it should."""
-    return calling(name, sentence, senders, body + CALLED + DONE, *calls, text=text)
+    return _calling(name, sentence, senders, body + CALLED + DONE, *calls, text=text)
 
 
 CALLS: Final[tuple[HostileStream, ...]] = (
@@ -191,7 +203,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + delta(tool_calls=[{"index": 0, "id": "call_a", "extra_content": {"google": {"thought_signature": "c2ln"}}}]),
         _PARIS,
     ),
-    calling(
+    _calling(
         "calls-null-beside-text",
         "`tool_calls` is null, then an empty list, beside text",
         "vLLM, gateways",
@@ -199,7 +211,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         text="Hi",
         finish_reason="stop",
     ),
-    calling(
+    _calling(
         "call-cut-by-length",
         "the token limit cut the arguments",
         "everyone",
@@ -207,7 +219,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         Call("weather", '{"city":"Par', "call_a"),
         finish_reason="length",
     ),
-    calling(
+    _calling(
         "calls-in-message",
         "the calls are in a whole message, without a delta or an index",
         "upstreams that do not really stream",
@@ -258,7 +270,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + delta(tool_calls={"function": {"arguments": '"Paris"}'}}),
         _PARIS,
     ),
-    calling(
+    _calling(
         "call-of-the-server",
         "a call that the server ran itself, then the answer; the finish reason is stop",
         "LiteLLM in front of Anthropic",

@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import HI, STOP, answer
-from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.hostile.values import HI, STOP, HostileStream, answer
 from chunkfold.testing.wire import DONE, choice, chunk, delta, event
 
 _NO_HEAD: Final[dict[str, Any]] = {"id": "", "object": "", "created": 0, "model": ""}

@@ -2,7 +2,11 @@
 
 from functools import cache
 
+from chunkfold.anomalies import RULES, Rule
+from chunkfold.errors import StreamEnd
+from chunkfold.rule_examples import Example, example_of
 from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.readings import Call
 
 
 @cache
@@ -19,7 +23,24 @@ def hostile_streams(*, abuse: bool = True) -> tuple[HostileStream, ...]:
     from chunkfold.testing.hostile.endings import ENDINGS
     from chunkfold.testing.hostile.errors import ERRORS
     from chunkfold.testing.hostile.framing import FRAMING
-    from chunkfold.testing.hostile.rules import rule_streams
     from chunkfold.testing.hostile.usage import USAGE
 
-    return (*FRAMING, *CHUNKS, *CALLS, *USAGE, *ERRORS, *ENDINGS, *(ABUSE if abuse else ()), *rule_streams())
+    examples = ((rule, example_of(rule.id)) for rule in RULES)
+    by_rule = [_stream_of(*shown) for shown in examples if not (shown[1].is_broken or shown[1].is_for_one)]
+    return (*FRAMING, *CHUNKS, *CALLS, *USAGE, *ERRORS, *ENDINGS, *(ABUSE if abuse else ()), *by_rule)
+
+
+def _stream_of(rule: Rule, example: Example) -> HostileStream:
+    return HostileStream(
+        rule.id,
+        rule.sentence,
+        rule.senders,
+        example.body,
+        ending="complete" if StreamEnd(example.end).complete else "error",
+        texts=(example.text,),
+        reasoning=example.reasoning or None,
+        calls=tuple(Call(*call) for call in example.calls),
+        finish_reason=example.finish_reason,
+        usage=example.usage,
+        message=example.error[0] if example.error else "",
+    )

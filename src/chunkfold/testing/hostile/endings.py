@@ -3,10 +3,21 @@
 import json
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import HI, STOP, answer, cut, invalid
-from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.hostile.values import HI, STOP, HostileStream, answer
 from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, HEAD, chunk, delta, event, fragment, fragments, usage
+
+
+def _cut(
+    name: str, sentence: str, senders: str, body: bytes, *, text: str = "Hi", calls: tuple[Call, ...] = ()
+) -> HostileStream:
+    """A stream that ended too early."""
+    return HostileStream(name, sentence, senders, body, "cut", texts=(text,), calls=calls)
+
+
+def _invalid(name: str, sentence: str, senders: str, body: bytes, *, text: str = "") -> HostileStream:
+    """The body is not a stream of chat completion chunks."""
+    return HostileStream(name, sentence, senders, body, "invalid", texts=(text,))
 
 
 def _typed(*payloads: dict[str, Any]) -> bytes:
@@ -74,11 +85,11 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         "gateways that close right after it",
         HI + STOP.rstrip(),
     ),
-    cut("cut-between-events", "the body ends cleanly in the middle of the answer", "anyone", HI),
-    cut("cut-in-event", "the body ends inside an event", "anyone", HI + delta(content=" you")[:-20]),
-    cut("cut-in-character", "the body ends inside a character", "anyone", HI + delta(content="号")[:-30]),
-    cut("cut-in-finish", "the body ends inside the finish reason", "anyone", HI + STOP[:-8]),
-    cut(
+    _cut("cut-between-events", "the body ends cleanly in the middle of the answer", "anyone", HI),
+    _cut("cut-in-event", "the body ends inside an event", "anyone", HI + delta(content=" you")[:-20]),
+    _cut("cut-in-character", "the body ends inside a character", "anyone", HI + delta(content="号")[:-30]),
+    _cut("cut-in-finish", "the body ends inside the finish reason", "anyone", HI + STOP[:-8]),
+    _cut(
         "cut-in-call",
         "the body ends inside a tool call's arguments",
         "anyone",
@@ -86,7 +97,7 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         text="",
         calls=(Call("weather", '{"city":', "call_a"),),
     ),
-    cut(
+    _cut(
         "cut-after-call",
         "the body ends when a tool call's arguments look whole",
         "anyone",
@@ -94,28 +105,28 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
         text="",
         calls=(Call("weather", '{"city":"Paris"}', "call_a"),),
     ),
-    cut("done-alone", "[DONE] is all that comes", "vLLM when it fails early", DONE, text=""),
-    cut(
+    _cut("done-alone", "[DONE] is all that comes", "vLLM when it fails early", DONE, text=""),
+    _cut(
         "role-and-done",
         "a role and [DONE], nothing else",
         "vLLM when it fails early",
         delta(role="assistant", content="") + DONE,
         text="",
     ),
-    cut(
+    _cut(
         "unexplained-object",
         "an object that is neither a chunk nor an error, then [DONE] without a finish reason",
         "relays whose worker failed",
         HI + event({"status": "worker restarting"}) + DONE,
     ),
-    cut(
+    _cut(
         "finish-null-as-word",
         "each finish reason is the word null, and the body ends in the middle",
         "iFlytek, relays in front of DashScope",
         delta("null", content="H") + delta("null", content="i"),
     ),
-    cut("nothing", "an empty body", "gateways", b"", text=""),
-    cut("keep-alives-alone", "comments are all that comes", "OpenRouter, gateways", b": ping\n\n: ping\n\n", text=""),
+    _cut("nothing", "an empty body", "gateways", b"", text=""),
+    _cut("keep-alives-alone", "comments are all that comes", "OpenRouter, gateways", b": ping\n\n: ping\n\n", text=""),
     answer(
         "whole-body",
         "the body is one JSON completion, over several lines",
@@ -140,42 +151,42 @@ ENDINGS: Final[tuple[HostileStream, ...]] = (
     answer(
         "whole-in-event", "one event with a whole completion", "mocks, caches", event(_WHOLE) + DONE, usage=usage(10, 5)
     ),
-    invalid("whole-body-cut", "half of a JSON completion", "anyone", json.dumps(_WHOLE).encode()[:-60]),
-    invalid("html", "a page of HTML", "firewalls, a wrong base URL", _HTML),
-    invalid(
+    _invalid("whole-body-cut", "half of a JSON completion", "anyone", json.dumps(_WHOLE).encode()[:-60]),
+    _invalid("html", "a page of HTML", "firewalls, a wrong base URL", _HTML),
+    _invalid(
         "plain-text",
         "a line of plain text",
         "Envoy, nginx",
         b"upstream connect error or disconnect/reset before headers",
     ),
-    invalid(
+    _invalid(
         "text-event",
         "an event that is plain text",
         "throttling proxies",
         HI + b"data: Internal Server Error\n\n",
         text="Hi",
     ),
-    invalid(
+    _invalid(
         "word-as-keep-alive",
         "a word in data that keeps the connection alive",
         "home-made relays",
         HI + b"data: [HEARTBEAT]\n\n" + STOP + DONE,
         text="Hi",
     ),
-    invalid(
+    _invalid(
         "line-in-another",
         "a data line inside of another",
         "LM Studio, Z.AI",
         HI + delta(content="!").replace(b'"model"', b'"mo' + STOP.rstrip() + b'\n\n"model"') + DONE,
         text="Hi",
     ),
-    invalid("number-event", "an event that is a number", "broken relays", HI + b"data: 500\n\n", text="Hi"),
-    invalid("json-lines", "JSON lines of another API", "Ollama's own API", _OLLAMA),
-    invalid("messages-api", "the events of the Messages API", "Anthropic, a wrong URL", _ANTHROPIC),
-    invalid("responses-api", "the events of the Responses API", "OpenAI, a wrong URL", _RESPONSES),
-    invalid("generate-content", "the events of generateContent", "Gemini, a wrong URL", _GEMINI),
-    invalid("dashscope-api", "the events of DashScope's own API", "DashScope, a wrong URL", _DASHSCOPE),
-    invalid("workers-ai-api", "the events of Workers AI's own API", "Cloudflare, a wrong URL", _WORKERS_AI),
-    invalid("ui-messages", "the events of a UI message stream", "the Vercel AI SDK, a wrong URL", _UI_MESSAGES),
-    invalid("completions-api", "the chunks of the legacy Completions API", "any server, a wrong URL", _COMPLETIONS),
+    _invalid("number-event", "an event that is a number", "broken relays", HI + b"data: 500\n\n", text="Hi"),
+    _invalid("json-lines", "JSON lines of another API", "Ollama's own API", _OLLAMA),
+    _invalid("messages-api", "the events of the Messages API", "Anthropic, a wrong URL", _ANTHROPIC),
+    _invalid("responses-api", "the events of the Responses API", "OpenAI, a wrong URL", _RESPONSES),
+    _invalid("generate-content", "the events of generateContent", "Gemini, a wrong URL", _GEMINI),
+    _invalid("dashscope-api", "the events of DashScope's own API", "DashScope, a wrong URL", _DASHSCOPE),
+    _invalid("workers-ai-api", "the events of Workers AI's own API", "Cloudflare, a wrong URL", _WORKERS_AI),
+    _invalid("ui-messages", "the events of a UI message stream", "the Vercel AI SDK, a wrong URL", _UI_MESSAGES),
+    _invalid("completions-api", "the chunks of the legacy Completions API", "any server, a wrong URL", _COMPLETIONS),
 )

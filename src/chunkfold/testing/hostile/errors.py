@@ -3,8 +3,7 @@
 import json
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import HI, STOP
-from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.hostile.values import HI, STOP, HostileStream
 from chunkfold.testing.readings import Call
 from chunkfold.testing.wire import DONE, choice, chunk, delta, event, fragment, fragments
 

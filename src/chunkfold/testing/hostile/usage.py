@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from chunkfold.testing.hostile.building import HI, STOP, answer
-from chunkfold.testing.hostile.values import HostileStream
+from chunkfold.testing.hostile.values import HI, STOP, HostileStream, answer
 from chunkfold.testing.wire import DONE, HEAD, choice, chunk, event, usage
 
 _COUNTS: Final = usage(10, 5)

@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from chunkfold.excerpts import ShortRepr
 from chunkfold.testing.readings import Call, Ending
+from chunkfold.testing.wire import delta
+
+# The events that many of them share.
+HI: Final = delta(role="assistant", content="H") + delta(content="i")
+STOP: Final = delta("stop")
+CALLED: Final = delta("tool_calls")
 
 
 class Cost(NamedTuple):
@@ -47,3 +53,26 @@ class HostileStream(ShortRepr):
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
     message: str = ""
     cost: Cost | None = None
+
+
+def answer(
+    name: str,
+    sentence: str,
+    senders: str,
+    body: bytes,
+    *texts: str,
+    reasoning: str | None = None,
+    finish_reason: str | None = "stop",
+    usage: Mapping[str, int] | None = None,
+) -> HostileStream:
+    """A whole answer in text, by default "Hi"."""
+    return HostileStream(
+        name,
+        sentence,
+        senders,
+        body,
+        texts=texts or ("Hi",),
+        reasoning=reasoning,
+        finish_reason=finish_reason,
+        usage=usage or {},
+    )
