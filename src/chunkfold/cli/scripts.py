@@ -22,7 +22,7 @@ from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.recording.unpacking import unpacked
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
-from chunkfold.testing.answers import Encoding, Ending, Framing
+from chunkfold.testing.answers import WITHOUT_BODY, Encoding, Ending, Framing
 from chunkfold.testing.defaults import PROMPT_TOKENS, head_of, no_object_answer
 from chunkfold.testing.received import json_object
 from chunkfold.testing.recorded import BEFORE_RESET, is_header, pause_of, recorded_answer
@@ -30,7 +30,6 @@ from chunkfold.testing.recorded import BEFORE_RESET, is_header, pause_of, record
 SCRIPTS: Final = (".toml", ".json")
 _SAID: Final = ("text", "reasoning", "tool_calls", "finish_reason", "error")
 _FILES: Final = ("body_file", "recording")
-_WITHOUT_BODY: Final = (204, 304)
 _OWN_TEXT: Final = "Hello from the fake provider."
 _DIALECT: Final = Dialect(about="OpenAI's, with reasoning")
 _BLANK_LINE: Final = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)|(?<=\r\r)")
@@ -113,7 +112,7 @@ class Script(_Strict):
         if len(files) > 1 or (files and said):
             raise ValueError(f"{files[0]}: expected it without {(files[1:] + said)[0]}")
         if self.status is not None and (self.status == 204 or not 200 <= self.status < 300):
-            unsaid = [key for key in said if key != "error" or self.status in _WITHOUT_BODY]
+            unsaid = [key for key in said if key != "error" or self.status in WITHOUT_BODY]
             if unsaid:
                 raise ValueError(f"{unsaid[0]}: expected none with status {self.status}")
         if self.error is not None and self.finish_reason is not None:
@@ -159,7 +158,7 @@ class ScriptedAnswer:
         if self.recording is not None:
             return self._recorded(self.recording)
         error, status = self.script.error, self.script.status or 200
-        if status in _WITHOUT_BODY:
+        if status in WITHOUT_BODY:
             return self._sent([])
         if not 200 <= status < 300:
             kind = "server_error" if status >= 500 else "invalid_request_error"

@@ -1,8 +1,11 @@
 """The elements that the report is made of."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from chunkfold.models.html import Html, tag
+
+_NUMBERS: Final = ("Events", "Characters", "Times", "First output", "Longest gap", "Tokens/s", "Chunks")  # columns
 
 
 def section(title: str, *parts: str, level: str = "h3") -> Html:
@@ -15,16 +18,13 @@ def table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None 
     head = Html()
     if names is not None:
         few = columns or len(names)
-        cells = (tag("th", name, scope="col", role="columnheader", class_=alignment(name)) for name in names[:few])
+        cells = (
+            tag("th", name, scope="col", role="columnheader", class_="num" if name in _NUMBERS else None)
+            for name in names[:few]
+        )
         head = tag("thead", tag("tr", *cells, role="row"), role="rowgroup")
     group = Html("<colgroup>" + "<col>" * columns + "</colgroup>") if columns else Html()
     return tag("table", group, head, tag("tbody", *rows, role="rowgroup"), class_=class_, role="table")
-
-
-def alignment(name: str) -> str | None:
-    """The class of a column that holds numbers."""
-    is_number = name in ("Events", "Characters", "Times", "First output", "Longest gap", "Tokens/s", "Chunks")
-    return "num" if is_number else None
 
 
 def row(head: str, *cells: Html) -> Html:

@@ -13,7 +13,6 @@ from chunkfold.report.facts import Kind, StreamFacts
 _REQUEST: Final = 1
 _STALLS: Final = 2
 _KINDS: Final = {kind: number for number, kind in enumerate(Kind, 3)}
-_CATEGORY: Final = "chunkfold"
 
 
 def trace(streams: Sequence[StreamFacts]) -> dict[str, Any]:
@@ -30,7 +29,9 @@ def _events_of(facts: StreamFacts, pid: int) -> Iterator[dict[str, Any]]:
     for tid, name in names.items():
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
         yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}}
-    yield _span("request", 0.0, facts.seconds, pid, _REQUEST, **_told(facts))
+    error = None if facts.error is None else f"{type(facts.error).__name__}: {facts.error}"
+    rules = [anomaly.rule.id for anomaly in facts.anomalies]
+    yield _span("request", 0.0, facts.seconds, pid, _REQUEST, end=facts.end, error=error, url=facts.url, rules=rules)
     for _, what, start, end in phases(facts):
         yield _span(what, start, end, pid, _REQUEST)
     if facts.timing.headers is not None:
@@ -42,21 +43,17 @@ def _events_of(facts: StreamFacts, pid: int) -> Iterator[dict[str, Any]]:
             yield _instant(kind, mark.at, pid, _KINDS[kind], characters=characters, bytes=mark.size)
 
 
-def _told(facts: StreamFacts) -> dict[str, Any]:
-    told = {"end": facts.end, "error": None if facts.error is None else f"{type(facts.error).__name__}: {facts.error}"}
-    return {**told, "url": facts.url, "rules": [anomaly.rule.id for anomaly in facts.anomalies]}
-
-
 def _span(name: str, start: float, end: float, pid: int, tid: int, /, **args: Any) -> dict[str, Any]:
-    begin = _microseconds(start)
-    length = _microseconds(end) - begin
-    common = {"name": name, "cat": _CATEGORY, "pid": pid, "tid": tid}
-    return {"ph": "X", **common, "ts": begin, "dur": length, "args": args}
+    duration = _microseconds(end) - _microseconds(start)
+    return {"ph": "X", **_event(name, start, pid, tid), "dur": duration, "args": args}
 
 
 def _instant(name: str, at: float, pid: int, tid: int, /, **args: Any) -> dict[str, Any]:
-    common = {"name": name, "cat": _CATEGORY, "pid": pid, "tid": tid}
-    return {"ph": "i", "s": "t", **common, "ts": _microseconds(at), "args": args}
+    return {"ph": "i", "s": "t", **_event(name, at, pid, tid), "args": args}
+
+
+def _event(name: str, at: float, pid: int, tid: int) -> dict[str, Any]:
+    return {"name": name, "cat": "chunkfold", "pid": pid, "tid": tid, "ts": _microseconds(at)}
 
 
 def _microseconds(seconds: float) -> int:

@@ -24,7 +24,7 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 _WINDOW_BITS: Final = {"gzip": 31, "deflate": 15}  # for zlib: with a gzip or a zlib header
-_WITHOUT_BODY: Final = (204, 304)
+WITHOUT_BODY: Final = (204, 304)  # statuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def wire_steps(answer: Answer, method: str = "GET") -> Iterator[bytes | float]:
         elif not isinstance(piece, bytes):
             yield piece
         elif piece:  # an empty chunk would be the last one
-            yield _chunk(piece) if is_chunked else piece
+            yield b"%x\r\n%b\r\n" % (len(piece), piece) if is_chunked else piece
     if answer.ending == "open":
         yield math.inf
     elif answer.ending == "end" and is_chunked:
@@ -227,7 +227,7 @@ def _size(pieces: Iterable[bytes | float | Raw]) -> int:
 
 
 def _has_body(answer: Answer) -> bool:
-    return answer.framing == "raw" or answer.status not in _WITHOUT_BODY
+    return answer.framing == "raw" or answer.status not in WITHOUT_BODY
 
 
 def _head(answer: Answer) -> bytes:
@@ -273,10 +273,6 @@ def _framing_header(answer: Answer) -> dict[str, str]:
 
 def _lower_names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
-
-
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def _check_body(body: Any) -> None:

@@ -139,7 +139,12 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
     return Answer(
         list(_pieces(recording, speed)),
         recording.status_code,
-        {name: value for name, value in recording.headers.items() if can_be_sent(name, value)},
+        # A body is recorded as it was decoded, and framed anew.
+        {
+            name: value
+            for name, value in recording.headers.items()
+            if name not in _NOT_TRUE_ANY_MORE and is_header(name, value)
+        },
         ending="end" if is_whole(recording) else "reset" if _was_reset(recording) else "cut",
     )
 
@@ -154,11 +159,6 @@ def is_whole(recording: Recording) -> bool:
 
 def _was_reset(recording: Recording) -> bool:
     return recording.end == "error" and recording.error in _RESETS
-
-
-def can_be_sent(name: str, value: str) -> bool:
-    """Whether it is a header, and true of what is sent: a body is recorded as it was decoded."""
-    return name not in _NOT_TRUE_ANY_MORE and is_header(name, value)
 
 
 def is_header(name: str, value: str) -> bool:
