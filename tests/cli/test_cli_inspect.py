@@ -32,6 +32,7 @@ from chunkfold import RULES, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.recording import RecordedRead, Recording
+from chunkfold.rule_examples import example_of
 from chunkfold.testing import (
     DONE,
     Answer,
@@ -400,6 +401,14 @@ def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
         "max_tokens": 5,
         "stream": True,
     }
+
+
+def test_an_answer_whose_index_wanders_is_one_choice_as_for_chat() -> None:
+    with FakeProvider(example_of("CF221").body, example_of("CF221").body) as provider:
+        asked_for_one = run("inspect", provider.base_url, "-m", "m")
+        asked_for_two = run("inspect", provider.base_url, "-m", "m", "--param", "n=2")
+    assert "CF221: " in asked_for_one.stdout
+    assert "CF221: " not in asked_for_two.stdout
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,6 @@ class Provider:
     def _send(
         self, client: httpx.Client, body: Mapping[str, Any], headers: dict[str, str], *, is_left: bool = False
     ) -> Reply:
-        request = self._request
         odd: list[Frame] = []
 
         def keep(frame: Frame) -> None:
@@ -74,11 +73,10 @@ class Provider:
                 odd.append(frame)
 
         started = time.monotonic()
-        body = {**request.body, self._limit: _MOST_TOKENS, **body}
-        with answer_to(client, replace(request, body=body, headers=headers)) as response:
-            answer = LiveAnswer(
-                response, started, keep, progress_timeout=request.read_timeout, one_choice="n" not in body
-            )
+        body = {**self._request.body, self._limit: _MOST_TOKENS, **body}
+        request = replace(self._request, body=body, headers=headers)
+        with answer_to(client, request) as response:
+            answer = LiveAnswer(response, started, keep, **request.parser_options)
             answer.read(lambda inspection: is_left and inspection.parser.emitted_output)
             parser = answer.inspection.parser
             was_left = parser.end is StreamEnd.CLOSED

@@ -89,7 +89,7 @@ def _show_answer(request: ChatRequest, make_view: _View) -> int:
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:
-            answer = LiveAnswer(response, started, view.frame, progress_timeout=request.read_timeout)
+            answer = LiveAnswer(response, started, view.frame, **request.parser_options)
             return _watch(view, answer.inspection, answer.read)
 
 

@@ -83,9 +83,9 @@ def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording
         with answer_to(client, request) as response:
             recorder = Recorder(response, started=started, clock=clock)
             parser = ChatCompletionParser(
+                **request.parser_options,
                 status_code=response.status_code,
                 headers=response.headers,
-                progress_timeout=request.read_timeout,
                 started=started,
                 clock=lambda: clock.last,
             )

@@ -13,6 +13,7 @@ import click
 
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.recording.credentials import secrets_in_request
+from chunkfold.stream.connection import split_options
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\t -~]*")
@@ -32,6 +33,12 @@ class ChatRequest:
     def model(self) -> str:
         """The model's name; "an answer" if there is none."""
         return str(self.body.get("model", "an answer"))
+
+    @property
+    def parser_options(self) -> dict[str, Any]:
+        """The options with which the answer is parsed, as `connect` has them."""
+        options, _ = split_options(self.body, {"progress_timeout": self.read_timeout})
+        return {**options}
 
     @property
     def secrets(self) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Final
+from typing import Final
 
 import click
 import httpx
@@ -17,9 +17,9 @@ from chunkfold.cli.files import reason_of
 from chunkfold.cli.request import ChatRequest
 from chunkfold.cli.safe import one_line
 from chunkfold.recording.redaction import Redactor, bare_url
+from chunkfold.stream.connection import split_options
 
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
-_HEADERS: Final = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
 
 
 class NoResponseError(click.ClickException):
@@ -61,13 +61,12 @@ def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") 
     Raises:
         NoResponseError: There was no response.
     """
-    body: dict[str, Any] = {"json": {**request.body, "stream": True}} if method == "POST" else {}
+    _, options = split_options(request.body, {"headers": request.headers})
+    if method == "GET":
+        del options["json"]
     with ExitStack() as stack:
         with explained(request):
-            headers = httpx.Headers(_HEADERS)
-            headers.update(request.headers)
-            sent = client.stream(method, request.url, headers=headers, **body)
-            response = stack.enter_context(sent)
+            response = stack.enter_context(client.stream(method, request.url, **options))
         yield response
 
 
