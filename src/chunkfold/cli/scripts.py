@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from chunkfold import ChatCompletionParser
+from chunkfold.cli.files import reason_of
 from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
@@ -270,10 +271,8 @@ def _file_of(script: Script, folder: Path) -> Recording | None:
             if key == "recording":
                 return Recording.loads(b"".join(unpacked(file)))
             pieces = _BLANK_LINE.split(file.read())
-    except OSError as error:
-        raise ValueError(f"{key}: {folder / name}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise ValueError(f"{key}: {folder / name}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{key}: {folder / name}: {reason_of(error)}") from None
     return Recording(tuple(RecordedRead(0.0, piece) for piece in pieces if piece))
 
 

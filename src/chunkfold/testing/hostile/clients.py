@@ -3,7 +3,7 @@
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from operator import attrgetter
@@ -14,10 +14,8 @@ from chunkfold.testing.hostile.values import Cost, HostileStream
 from chunkfold.testing.readings import (
     Ending,
     Reading,
-    as_call,
     as_reading,
     awaited,
-    counts,
     refusal,
     without_our_frames,
 )
@@ -150,16 +148,8 @@ def _fold(body: bytes) -> Reading:
     parser = chunkfold.ChatCompletionParser(status_code=200)
     parser.feed(body)
     parser.close()
-    completion = parser.snapshot
-    return Reading(
-        texts=tuple(choice.message.content or "" for choice in completion.choices),
-        calls=tuple(as_call(call) for call in completion.tool_calls),
-        reasoning=completion.reasoning,
-        finish_reason=completion.finish_reason or "",
-        usage=counts(completion.usage),
-        refused=None if parser.error is None else f"{type(parser.error).__name__}: {parser.error}",
-        ending=_KINDS.get(str(parser.end)),
-    )
+    refused = None if parser.error is None else f"{type(parser.error).__name__}: {parser.error}"
+    return replace(as_reading(parser.snapshot), refused=refused, ending=_KINDS.get(str(parser.end)))
 
 
 _KINDS: Final[dict[str, Ending]] = {
