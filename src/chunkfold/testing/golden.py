@@ -139,22 +139,16 @@ def _expected(body: Body, completion: object) -> tuple[Reading, object]:
 
 def _reading_of(fold: Fold, body: bytes) -> tuple[Reading, Any]:
     __tracebackhide__ = True
-    try:
-        came = awaited(fold(body))
-    except Exception as error:  # noqa: BLE001 - any exception is a refusal
-        return refusal(error), without_our_frames(error)
-    return as_reading(came), came
+    came = _result_of(fold, body)
+    return refusal(came) if isinstance(came, Exception) else as_reading(came), came
 
 
 def _raises_same(fold: Fold, error: Exception) -> Callable[[bytes], bool]:
     """Whether it raises the same for another body."""
 
     def raises(body: bytes) -> bool:
-        try:
-            awaited(fold(body))
-        except Exception as other:  # noqa: BLE001 - as above
-            return _same(error, other) and str(other) == str(error)
-        return False
+        other = _result_of(fold, body)
+        return isinstance(other, Exception) and _same(error, other) and str(other) == str(error)
 
     return raises
 
@@ -221,22 +215,20 @@ def _everything(reads: Sequence[bytes]) -> Any:
 def _result_of_whole(fold: FoldReads, body: bytes) -> Any:
     """The result of the body in one read; raises what the fold raises, unless the body may be refused."""
     __tracebackhide__ = True
-    try:
-        return awaited(fold([body]))
-    except (TypeError, AttributeError):
-        raise
-    except Exception as error:
-        try:
-            _fold(body)
-        except ChunkfoldError:
-            return without_our_frames(error)
-        raise
+    came = _result_of(fold, [body])
+    if isinstance(came, TypeError | AttributeError) or (isinstance(came, Exception) and _is_read_to_its_end(body)):
+        raise came
+    return came
 
 
-def _result_of(fold: FoldReads, reads: Sequence[bytes]) -> Any:
-    """The result of the reads; an exception is a result too, equal to all exceptions of its type."""
+def _is_read_to_its_end(body: bytes) -> bool:
+    return not isinstance(_result_of(_fold, body), ChunkfoldError)
+
+
+def _result_of(fold: Callable[[Any], Any], body: bytes | Sequence[bytes]) -> Any:
+    """The result of a body or of its reads; an exception is a result too, equal to all exceptions of its type."""
     try:
-        return awaited(fold(reads))
+        return awaited(fold(body))
     except Exception as error:  # noqa: BLE001 - any exception is a result
         return without_our_frames(error)
 
