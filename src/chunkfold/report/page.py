@@ -92,7 +92,7 @@ def _overview_cells(facts: StreamFacts, longest: float) -> Iterator[Html]:
     rate = facts.tokens_per_second
     yield cell("End", _end(facts))
     yield cell("First output", _time(facts, facts.timing.first_output), "num")
-    yield cell("Longest gap", duration(max(facts.gaps)) if facts.is_timed and facts.gaps else "", "num")
+    yield cell("Longest gap", _time(facts, max(facts.gaps, default=None)), "num")
     yield cell("Tokens/s", "" if rate is None else f"{rate:.1f}", "num")
     yield cell("Chunks", f"{facts.chunks:,}", "num")
     yield cell("Rules", ", ".join(sorted(anomaly.rule.id for anomaly in facts.anomalies)))
@@ -139,11 +139,10 @@ def _notices(facts: StreamFacts) -> Iterator[Html]:
 def _tiles(facts: StreamFacts) -> Html:
     rate, timing = facts.tokens_per_second, facts.timing
     characters = sum(total for _, total in facts.totals().values())
-    times = (("First output", _time(facts, timing.first_output)), ("Took", _time(facts, facts.seconds)))
-    gap = duration(max(facts.gaps)) if facts.is_timed and facts.gaps else ""
     told = (
-        *times,
-        ("Longest gap", gap),
+        ("First output", _time(facts, timing.first_output)),
+        ("Took", _time(facts, facts.seconds)),
+        ("Longest gap", _time(facts, max(facts.gaps, default=None))),
         ("Tokens per second", "" if rate is None else f"{rate:.1f}"),
         ("Chunks", f"{facts.chunks:,}"),
         ("Characters", f"{characters:,}"),

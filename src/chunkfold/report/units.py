@@ -8,10 +8,8 @@ from typing import Final
 _STEPS: Final = (1, 2, 5)
 
 
-def duration(seconds: float | None) -> str:
-    """Like "320 ms", "1.42 s", "2 min 05 s"; "not known" for None."""
-    if seconds is None:
-        return "not known"
+def duration(seconds: float) -> str:
+    """Like "320 ms", "1.42 s", "2 min 05 s"."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms" if seconds >= 0.00995 or not seconds else f"{seconds * 1000:.2g} ms"
     if seconds < 100:
