@@ -139,7 +139,7 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
     return Answer(
         list(_pieces(recording, speed)),
         recording.status_code,
-        # A body is recorded as it was decoded, and framed anew.
+        # A body is recorded as it was decoded, and framed again.
         {
             name: value
             for name, value in recording.headers.items()
