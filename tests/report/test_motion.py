@@ -95,7 +95,7 @@ def test_calls_that_come_in_turns_have_a_row_each() -> None:
 def test_frames_move_up_when_there_are_many() -> None:
     picture = motion([recording(StreamBuilder().text(*"abcdefghijklmnopqrstuvwxyz").finish().done())])
     ups = re.findall(r"translateY\(-(\d+)px\)", picture)
-    assert int(ups[0]) == 0
+    assert int(ups[0]) == 20
     assert int(ups[-1]) == (29 - 7) * 20
 
 

@@ -146,9 +146,9 @@ class _Drawing:
 
     def _frames(self, act: _Act) -> Iterator[str]:
         """The frames, one below the other; all of them move up when there is no room for the next."""
-        moves = [(frame.at, max(0, place + 1 - _BYTES_ROWS) * _ROW) for place, frame in enumerate(act.frames)]
+        moves = {frame.at: rows * _ROW for rows, frame in enumerate(act.frames[_BYTES_ROWS:], 1)}
         name = f"up{self._number}"
-        places = (f"{self._share(at):.3f}%{{transform:translateY(-{up}px)}}" for at, up in dict(moves).items())
+        places = (f"{self._share(at):.3f}%{{transform:translateY(-{up}px)}}" for at, up in moves.items())
         self._keyframes_of(name, f"0%{{transform:none}}{''.join(places)}")
         yield f'<g clip-path="url(#pane)"><g class="{name}">'
         for row, frame in enumerate(act.frames):
