@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
+from chunkfold.errors import StreamEnd
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.values import Cost, HostileStream
 from chunkfold.testing.readings import (
@@ -149,14 +150,6 @@ def _fold(body: bytes) -> Reading:
     parser.feed(body)
     parser.close()
     refused = None if parser.error is None else f"{type(parser.error).__name__}: {parser.error}"
-    return replace(as_reading(parser.snapshot), refused=refused, ending=_KINDS.get(str(parser.end)))
-
-
-_KINDS: Final[dict[str, Ending]] = {
-    "finished": "complete",
-    "done": "complete",
-    "failed": "error",
-    "empty": "cut",
-    "truncated": "cut",
-    "invalid": "invalid",
-}
+    failures: dict[StreamEnd | None, Ending] = {StreamEnd.FAILED: "error", StreamEnd.INVALID: "invalid"}
+    ending = "complete" if parser.error is None else failures.get(parser.end, "cut")
+    return replace(as_reading(parser.snapshot), refused=refused, ending=ending)

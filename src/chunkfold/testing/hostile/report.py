@@ -3,9 +3,9 @@
 import json
 import re
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from chunkfold.excerpts import visible
 from chunkfold.testing.hostile.clients import Client, Verdict, reading_of
@@ -157,14 +157,6 @@ _ENDINGS: Final = {
     "cut": "a refusal: the stream was cut",
     "invalid": "a refusal: this is not a stream of chat completion chunks",
 }
-_FACTS: Final[dict[str, Callable[[Reading], Any]]] = {
-    "text": lambda reading: reading.text if len(reading.texts or ()) == 1 else reading.texts,
-    "tool calls": lambda reading: reading.calls,
-    "reasoning": lambda reading: reading.reasoning,
-    "finish reason": lambda reading: reading.finish_reason,
-    "usage": lambda reading: reading.usage,
-    "refused": lambda reading: reading.refused,
-}
 
 
 def _expected(stream: HostileStream) -> Reading:
@@ -175,7 +167,14 @@ def _expected(stream: HostileStream) -> Reading:
 
 def _facts(reading: Reading) -> list[str]:
     """The values of a reading, a line for each."""
-    found = {name: value_of(reading) for name, value_of in _FACTS.items()}
+    found = {
+        "text": reading.text if len(reading.texts or ()) == 1 else reading.texts,
+        "tool calls": reading.calls,
+        "reasoning": reading.reasoning,
+        "finish reason": reading.finish_reason,
+        "usage": reading.usage,
+        "refused": reading.refused,
+    }
     shown = ((name, repr(value)) for name, value in found.items() if value is not None)
     return [f"  {name}: {value[:_LONGEST_VALUE]}{'...' * (len(value) > _LONGEST_VALUE)}" for name, value in shown]
 
