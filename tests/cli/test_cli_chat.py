@@ -179,14 +179,14 @@ def test_a_key_that_no_header_can_carry_is_not_shown() -> None:
 
 def test_a_pipe_gets_the_text_as_it_was_sent_and_nothing_else() -> None:
     text = "# A *title*\n\n| a | b |\n\tTab, [link](http://x), 日本語 👩‍👩‍👧, no end"
-    answer = StreamBuilder("deepseek").reasoning("Hm.").text(*text).tool_call("f", '{"a": 1}').usage(12, 3)
+    answer = StreamBuilder("deepseek").reasoning("Hm.").text(*text).tool_call("f", '{"a": 1}').usage(1200, 1)
     result = chat(answer.finish().done())
     assert result.stdout == text
     call_line, footer = result.stderr.splitlines()
     assert call_line == 'tool call: f {"a": 1}'
     assert re.fullmatch(
         r"finished: tool_calls · first token \d.\d\d s( · [\d.]+ tokens/s)?"
-        r" · \d.\d\d s in all · 12 prompt tokens, 3 completion tokens",
+        r" · \d.\d\d s in all · 1,200 prompt tokens, 1 completion token",
         footer,
     )
     assert result.exit_code == 0

@@ -164,8 +164,8 @@ def _usage(usage: CompletionUsage) -> str:
 
 
 def _tokens(count: int | None, kind: str, part: int | None, part_kind: str) -> str:
-    counted = f"{'?' if count is None else one_line(str(count))} {kind} tokens"
-    return counted if part is None else f"{counted} ({one_line(str(part))} {part_kind})"
+    tokens = f"? {kind} tokens" if count is None else counted(count, f"{kind} token")
+    return tokens if part is None else f"{tokens} ({part:,} {part_kind})"
 
 
 # For programs
