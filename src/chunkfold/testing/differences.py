@@ -52,10 +52,7 @@ def at_the_end(body: bytes) -> str:
 def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
     """The event with which a parser raises what it raised for the whole body, and what was expected of that event.
 
-    Args:
-        body: The whole body.
-        raises: Whether the parser raises the same for a prefix of it. If it does for an empty prefix, the error is not
-            about an event, and the end is shown.
+    If it raises the same for an empty body, the error is not about an event, and the end is shown.
     """
     frames = frames_of(body)
     if not frames or raises(b""):

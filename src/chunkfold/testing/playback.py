@@ -33,11 +33,7 @@ class Faults:
 class Playback:
     """The body of an answer as it is sent, for `for` and `async for`; it can be iterated repeatedly.
 
-    Args:
-        answer: The answer.
-        clock: The clock that pauses advance; None to really wait.
-        read_timeout: Seconds after which a pause is a timeout. An endless pause always is one, and at once.
-        faults: The exceptions to raise.
+    `FakeResponse` describes the arguments; `faults` are the exceptions to raise.
 
     Raises:
         ValueError: Only a socket can send that answer: it contains a `Raw`, has no framing, or has trailers or

@@ -77,11 +77,7 @@ def json_object(request: ReceivedRequest) -> dict[str, Any] | None:
 
 
 def read_request(source: BinaryIO, ask_for_body: Callable[[], object]) -> ReceivedRequest:
-    """Wait for one request and read it to its end.
-
-    Args:
-        source: The client's bytes.
-        ask_for_body: Called before the body is read if the client waits for `100 Continue` (RFC 9110, section 10.1.1).
+    """Wait for one request and read it to its end; a client that waits for `100 Continue` is asked for the body.
 
     Raises:
         EOFError: The client closed the connection before it had sent a whole request.
