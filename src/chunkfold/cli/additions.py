@@ -22,14 +22,12 @@ from chunkfold import (
     UsageReceived,
 )
 from chunkfold.cli.safe import one_line
-from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import is_list
 from chunkfold.models.base import Model
 from chunkfold.models.chunk import ChoiceDeltaToolCall
 
 _EXCERPT: Final = 400  # characters kept of a piece of text
 _SHOWN: Final = 120  # characters of it that are shown
-_COUNT: Final = 40  # characters shown of a count, which may not be a number
 _MOST: Final = 50  # additions listed for one frame
 _WORD: Final = re.compile(r"[\w./:@+-]{1,80}", re.ASCII)
 
@@ -147,7 +145,7 @@ def tokens_of(usage: CompletionUsage) -> str:
     counts = (("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens), ("total", usage.total_tokens))
     more = (("cached", usage.cached_tokens), ("reasoning", usage.reasoning_tokens))
     told = [*counts, *((name, count) for name, count in more if count)]
-    return ", ".join(f"{name} {'not sent' if count is None else excerpt(count, _COUNT)}" for name, count in told)
+    return ", ".join(f"{name} {'not sent' if count is None else f'{count:,}'}" for name, count in told)
 
 
 def unknown_fields(chunk: ChatCompletionChunk) -> Iterator[str]:
