@@ -5,8 +5,9 @@
     Path("trace.json").write_text(json.dumps(trace([facts])), "utf-8")
     Path("answer.svg").write_text(motion([Recording.load("answer.jsonl")]), "utf-8")
 
-`facts` has the facts about a stream, as values. `page` and `charts` draw it, `trace` writes it for tools, `motion`
-animates it. It needs only the standard library and the core, which never imports it.
+`facts` has the facts about a stream, as values. `page` draws it with `charts`, `elements` of HTML and the numbers of
+`units`; `trace` writes it for tools, `motion` animates it. It needs only the standard library, `recording` and the
+core, which never imports it.
 """
 
 from chunkfold.report.facts import Kind, Mark, Stall, StreamFacts, facts_of

@@ -14,9 +14,9 @@ which `python -m chunkfold.testing` tests this library and others. With hypothes
 
 It needs only the standard library and chunkfold; of chunkfold's other packages only `cli` imports it.
 
-Read it in this order. A body: `wire`, `steps`, `dialects`, `builder`, `writing`. What is sent: `answers`, `provider`,
-`connection`, `recorded`, and without a server `playback`, `mocking`. The expected result: `readings`, `expected`,
-`golden`, `differences`. Then `hostile`.
+Read it in this order. A body: `wire`, `error_shapes`, `steps`, `dialects`, `builder`, `writing`; then `cuts`, `faults`
+and `pacing`. What is sent: `answers`, `received`, `defaults`, `provider`, `connection`, `recorded`; without a server
+`playback`, `mocking`. The expected result: `readings`, `expected`, `golden`, `differences`, `frames`. Then `hostile`.
 """
 
 from chunkfold.testing.answers import Answer, Raw, json_answer
