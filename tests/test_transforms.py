@@ -197,6 +197,10 @@ TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "the same text in blocks, and a new one":
         ([chunk(choice("<think>A</think>C<think>B", "stop", thinking_blocks=[{"type": "thinking", "thinking": "A"}]))],
          "C", "AB"),
+    "the same texts in a field, in their order":
+        ([chunk(choice("<think>A</think>C<think>B</think>", "stop", reasoning_content="AB"))], "C", "AB"),
+    "one that is not in the field, so that the next is not searched for":
+        ([chunk(choice("<think>X</think>C<think>B</think>", "stop", reasoning_content="AB"))], "C", "ABXB"),
     "over deltas, beside reasoning":
         ([chunk(choice("<thi", reasoning_content="x")), chunk(choice("nk>hm</think>Hi"))], "Hi", "xhm"),
     "not in a list of parts: whoever sends parts says what is thinking and what is not":

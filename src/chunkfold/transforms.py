@@ -276,8 +276,20 @@ def _beside(chunk: ChatCompletionChunk, choices: list[ChunkChoice]) -> ChatCompl
 
 
 def _without_repeats(parts: list[ChoiceDelta], own: str) -> list[ChoiceDelta]:
-    """The parts without reasoning that is in a field of its own, too (MiniMax-M3)."""
-    return [part for part in parts if not part.reasoning_content or part.reasoning_content.strip() not in own]
+    """The parts without reasoning that is in a field of its own, too, in the same order (MiniMax-M3).
+
+    After the first that is not, no more is searched for: both may be large.
+    """
+    kept: list[ChoiceDelta] = []
+    place = 0
+    for part in parts:
+        text = (part.reasoning_content or "").strip()
+        begin = own.find(text, place) if part.reasoning_content else -1
+        if begin < 0:
+            kept.append(part)
+        if part.reasoning_content:
+            place = len(own) if begin < 0 else begin + len(text)
+    return kept
 
 
 def _tag_beginning(text: str, tags: tuple[str, ...]) -> str:
