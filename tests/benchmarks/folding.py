@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 from bodies import READS, STREAMS, Body, recordings
-from measuring import Figure, Scale, Target, at_most, complain, interleaved, ratio, say
+from measuring import Figure, Scale, Target, at_most, complain, least_times, say
 from pydantic_core import from_json
 
 from chunkfold import (
@@ -238,20 +238,19 @@ def measure_row(row: tuple[str, str], scale: Scale) -> list[Figure]:
 def measure_yardstick(scale: Scale) -> Figure:
     """How fast the interpreter is here beside pydantic."""
     sample = sample_of([STREAMS["text"](scale.chunks)], None)
-    times = interleaved({"floor": partial(floor, sample), "calls": partial(interpreter, sample)}, scale.rounds)
-    return Figure(
-        YARDSTICK, ("50 calls of an empty method for each chunk",), "times the floor", ratio(times, "calls", "floor")
-    )
+    times = least_times({"floor": partial(floor, sample), "calls": partial(interpreter, sample)}, scale.rounds)
+    row = ("50 calls of an empty method for each chunk",)
+    return Figure(YARDSTICK, row, "times the floor", times["calls"] / times["floor"])
 
 
 def _measure_ways(row: tuple[str, str], sample: Sample, scale: Scale) -> Iterator[Figure]:
     say(f"folding: {', '.join(row)}")
     right = {name: run for name, run in WAYS.items() if is_right(name, row, sample)}
-    times = interleaved({name: partial(run, sample) for name, run in (FLOORS | right).items()}, scale.rounds)
-    yield Figure(TABLE, row, "`from_json`", ratio(times, "from_json", "floor"))
+    times = least_times({name: partial(run, sample) for name, run in (FLOORS | right).items()}, scale.rounds)
+    yield Figure(TABLE, row, "`from_json`", times["from_json"] / times["floor"])
     for way in right:
         title = f"`{way}`" if way.endswith("()") else way
-        yield Figure(TABLE, row, title, ratio(times, way, "floor"), _target(row, way))
+        yield Figure(TABLE, row, title, times[way] / times["floor"], _target(row, way))
 
 
 def _target(row: tuple[str, str], way: str) -> Target | None:
@@ -310,12 +309,11 @@ def _measure_parts(row: tuple[str, str], body: Body, size: int | None, scale: Sc
     fed = [piece for data in reads for piece in (slices(data) if len(data) > SLICE else (data,))]
     route = Route(sample_of([body], size), reads, fed)
     stages = {name: partial(stage, route) for name, stage in _STAGES.items()}
-    times = interleaved({"floor": partial(floor, route.sample), **stages}, scale.rounds)
-    times["nothing"] = [0.0] * scale.rounds
+    times = least_times({"floor": partial(floor, route.sample), **stages}, scale.rounds)
+    times["nothing"] = 0.0
     for before, stage in pairwise(("nothing", *_STAGES)):
-        times["step"] = [more - less for more, less in zip(times[stage], times[before], strict=True)]
-        yield Figure(PARTS, row, stage, ratio(times, "step", "floor"))
-    yield Figure(PARTS, row, "all of it", ratio(times, stage, "floor"))
+        yield Figure(PARTS, row, stage, (times[stage] - times[before]) / times["floor"])
+    yield Figure(PARTS, row, "all of it", times[stage] / times["floor"])
 
 
 def _framed(route: Route) -> None:

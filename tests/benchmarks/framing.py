@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from bodies import READS, text
-from measuring import Figure, Scale, at_least, complain, interleaved, ratio, say
+from measuring import Figure, Scale, at_least, complain, least_times, say
 
 from chunkfold import EventStreamDecoder
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE
@@ -38,7 +38,8 @@ def _times_ours(client: Any, reader: Any, reads: list[bytes], rounds: int) -> fl
     subjects = {"ours": partial(_decode, client, reads), "other": partial(_decode_otherwise, client, reader, reads)}
     if subjects["ours"]() != subjects["other"]():
         complain(f"framing: {reader.__name__} finds another number of events")
-    return ratio(interleaved(subjects, rounds), "other", "ours")
+    times = least_times(subjects, rounds)
+    return times["other"] / times["ours"]
 
 
 def _response(client: Any, reads: list[bytes]) -> Any:

@@ -5,7 +5,6 @@ code that is measured.
 """
 
 import gc
-import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 import drawing
 from bodies import chunk, cut, event, rows, text, tool_arguments
 from folding import fed
-from measuring import Figure, Scale, Target, at_most, interleaved, ratio, say
+from measuring import Figure, Scale, Target, at_most, least_times, say
 from pydantic_core import from_json
 
 from chunkfold import ChatCompletionStream, PartialJSON
@@ -107,10 +106,8 @@ def measure(scale: Scale) -> Iterator[Figure]:
 def _growth(subjects: dict[str, Callable[[], object]], scale: Scale) -> float:
     with _no_collector():
         subjects["small"]()
-        times = interleaved(subjects | {"small again": subjects["small"]}, scale.rounds)
-    # Twice the small one in each round, before and after: it is short, and one look at it would be noise.
-    times["small"] = [statistics.mean(both) for both in zip(times["small"], times["small again"], strict=True)]
-    return ratio(times, "large", "small")
+        times = least_times(subjects, scale.rounds)
+    return times["large"] / times["small"]
 
 
 @contextmanager
@@ -136,11 +133,10 @@ def _measure_partial(scale: Scale) -> Iterator[Figure]:
     if _feed_partial(large) != from_json("".join(large)):
         raise AssertionError("PartialJSON gives another value")
     subjects = {"ours": partial(_feed_partial, large), "parsed again": partial(_read_anew, large)}
-    times = interleaved(subjects, min(scale.rounds, 3))
-    yield Figure(PARTIAL, (f"{count:,} deltas of {_PIECE} characters",), "deltas", count)
-    yield Figure(
-        PARTIAL, (f"{count:,} deltas of {_PIECE} characters",), "parsed again", ratio(times, "parsed again", "ours")
-    )
+    times = least_times(subjects, min(scale.rounds, 3))
+    row = (f"{count:,} deltas of {_PIECE} characters",)
+    yield Figure(PARTIAL, row, "deltas", count)
+    yield Figure(PARTIAL, row, "parsed again", times["parsed again"] / times["ours"])
 
 
 def _pieces(count: int) -> list[str]:

@@ -4,13 +4,12 @@ Two lengths are measured. What the longer one takes more is the price of its chu
 without that is the price of a stream. Its unit is the floor of one chunk. The source is a list of reads, one event each.
 """
 
-import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from bodies import text
 from folding import fed, floor, sample_of
-from measuring import Figure, Scale, at_most, interleaved, say
+from measuring import Figure, Scale, at_most, least_times, say
 
 from chunkfold import ChatCompletion, ChatCompletionStream
 
@@ -48,14 +47,12 @@ def measure(scale: Scale) -> Iterator[Figure]:
     for name, way in _WAYS.items():
         subjects[f"{name} short"] = partial(_repeated, way, bodies[0].events, count)
         subjects[f"{name} long"] = partial(_repeated, way, bodies[1].events, count // 10)
-    times = interleaved(subjects, 3 * scale.rounds)
+    times = least_times(subjects, 3 * scale.rounds)
+    of_chunk = times["floor"] / (count // 10) / chunks[1]
     for name in _WAYS:
-        costs = [
-            (short / count - chunks[0] * (10 * long - short) / count / (chunks[1] - chunks[0]))
-            / (least / (count // 10) / chunks[1])
-            for short, long, least in zip(times[f"{name} short"], times[f"{name} long"], times["floor"], strict=True)
-        ]
-        yield Figure(TABLE, (name,), "floors of a chunk", statistics.median(costs), _TARGET)
+        short, long = times[f"{name} short"] / count, times[f"{name} long"] / (count // 10)
+        cost = short - chunks[0] * (long - short) / (chunks[1] - chunks[0])
+        yield Figure(TABLE, (name,), "floors of a chunk", cost / of_chunk, _TARGET)
 
 
 def _repeated(way: Callable[[list[bytes]], ChatCompletion], reads: list[bytes], count: int) -> None:

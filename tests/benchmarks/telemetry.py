@@ -12,7 +12,7 @@ from typing import Any
 
 import bodies
 import folding
-from measuring import Figure, Scale, at_most, interleaved, ratio, say
+from measuring import Figure, Scale, at_most, least_times, say
 
 from chunkfold import ChatCompletionStream
 
@@ -31,11 +31,11 @@ def measure(scale: Scale) -> Iterator[Figure]:
         say(f"telemetry: {name}")
         subjects: dict[str, Callable[[], object]] = {"floor": lambda: [folding.floor(plain) for _ in range(streams)]}
         subjects |= {name: partial(_read_all, streams, way, prepare) for name, prepare in _observers().items()}
-        times = interleaved(subjects, 3 * scale.rounds)
+        times = least_times(subjects, 3 * scale.rounds)
         for subject in list(subjects)[2:]:
-            times["more"] = [more - less for more, less in zip(times[subject], times[_PLAIN], strict=True)]
+            more = (times[subject] - times[_PLAIN]) / times["floor"]
             needs = "" if subject == _OBSERVED else "opentelemetry"
-            yield Figure(TABLE, (subject,), name, ratio(times, "more", "floor"), at_most(0.3), needs)
+            yield Figure(TABLE, (subject,), name, more, at_most(0.3), needs)
 
 
 def _iterate(stream: ChatCompletionStream) -> None:
