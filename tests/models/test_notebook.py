@@ -1,17 +1,15 @@
-"""What a notebook shows of a completion: all that matters, every character of it escaped, in bounded size.
-
-The HTML is read back by the standard library's parser, which knows no more of it than a browser does.
-"""
+"""What a notebook shows of a completion: all that matters, every character of it escaped, in bounded size."""
 
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_recordings import HOSTILE
 from own_process import loaded_by
+from shown_html import ACTING, ShownHtml
 
 from chunkfold import (
     ChatCompletion,
@@ -23,35 +21,8 @@ from chunkfold.models.html import Html, escaped, tag
 from chunkfold.testing import choice, chunk, delta, fragment, usage
 
 CALL = fragment(0, "call_a", "look_up", '{"city": "Porto"}')
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&lt;\x00\x1b[31m\u202eevil\u2066\u2028\x85"
-ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ALLOWED_TAGS = {"div", "strong", "em", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
 ALLOWED_ATTRIBUTES = {"style", "class", "dir", "scope"}
-
-
-class Shown(HTMLParser):
-    """What HTML holds: its elements with their attributes, and its text."""
-
-    def __init__(self, markup: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(markup)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data + "\n"
 
 
 def read(*body: bytes) -> ChatCompletion:
@@ -61,8 +32,8 @@ def read(*body: bytes) -> ChatCompletion:
     return parser.snapshot
 
 
-def shown(completion: ChatCompletion) -> Shown:
-    return Shown(completion._repr_html_())
+def shown(completion: ChatCompletion) -> ShownHtml:
+    return ShownHtml(completion._repr_html_())
 
 
 def test_it_shows_role_reasoning_text_calls_finish_reason_and_usage() -> None:
@@ -98,7 +69,7 @@ def test_reasoning_is_folded_and_space_is_kept() -> None:
 
 def test_it_takes_the_notebooks_colours_and_nothing_from_outside() -> None:
     found = shown(read(delta(reasoning="hm"), delta("stop", content="a", tool_calls=[CALL])))
-    assert set(found.tags) <= ALLOWED_TAGS
+    assert found.tags <= ALLOWED_TAGS
     assert {name for name, _ in found.attributes} <= ALLOWED_ATTRIBUTES
     styles = " ".join(value or "" for name, value in found.attributes if name == "style")
     assert "color" not in styles
@@ -155,7 +126,7 @@ HOSTILE_BODIES = {
 def test_what_a_provider_sends_is_text_and_every_character_of_it_can_be_seen(name: str) -> None:
     completion = read(HOSTILE_BODIES[name])
     markup, found = completion._repr_html_(), shown(completion)
-    assert set(found.tags) <= ALLOWED_TAGS
+    assert found.tags <= ALLOWED_TAGS
     assert "</script><script>alert(1)</script><img src=x onerror=alert(1)>" in found.text
     assert not ACTING.search(markup.replace("\n", ""))
     assert r"\x00\x1b[31m\u202eevil\u2066\u2028" in found.text
@@ -170,7 +141,7 @@ def test_any_text_is_escaped(text: str) -> None:
     )
     markup = completion._repr_html_()
     markup.encode()
-    assert set(Shown(markup).tags) <= ALLOWED_TAGS
+    assert ShownHtml(markup).tags <= ALLOWED_TAGS
     assert not ACTING.search(markup.replace("\n", ""))
 
 

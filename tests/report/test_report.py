@@ -7,7 +7,6 @@ their alternatives, and that nothing hostile became an element. How it looks is 
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_recordings import CUT, EMPTY, EVERY, HOSTILE_RECORDING, PLAIN, REFUSED, WHOLE, long_recording, recording
 from made_streams import STREAMS, Stream
+from shown_html import ACTING, ShownHtml
 
 from chunkfold import StreamEnd, StreamInterruptedError
 from chunkfold.recording import RecordedRead, Recording, replay
@@ -25,8 +25,6 @@ from chunkfold.report.facts import MOST_STALLS
 from chunkfold.report.units import duration, short, steps_up_to, ticks
 from chunkfold.testing import DONE, chunk, delta
 
-ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-VOID = {"meta", "link", "col"}
 TAGS = {
     *("html", "head", "meta", "link", "title", "style", "body", "header", "main", "footer", "section", "div", "span"),
     *("h1", "h2", "h3", "h4", "p", "a", "bdi", "strong", "em", "code", "pre", "details", "summary", "ul", "li"),
@@ -34,45 +32,12 @@ TAGS = {
 }
 
 
-class Read(HTMLParser):
-    """What a page holds: its elements in order, with their attributes, and its text without style and titles."""
-
-    def __init__(self, markup: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(markup)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(attrs) == len(dict(attrs))
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and not {"style", "title"} & set(self.open):
-            self.text += data + "\n"
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
-
-    @property
-    def pictures(self) -> list[str]:
-        return [str(each["aria-label"]) for each in self.all("svg") if each.get("role") == "img"]
-
-
 def told(recorded: Recording, name: str = "answer.jsonl") -> StreamFacts:
     return facts_of(recorded, name)
 
 
-def read(*recordings: Recording) -> Read:
-    return Read(page([told(each, f"{number}.jsonl") for number, each in enumerate(recordings)]))
+def read(*recordings: Recording) -> ShownHtml:
+    return ShownHtml(page([told(each, f"{number}.jsonl") for number, each in enumerate(recordings)]))
 
 
 # Facts
@@ -147,7 +112,7 @@ def test_of_many_stalls_the_longest_are_told_in_order() -> None:
     facts = told(long_recording(22 * 300))
     assert len(facts.stalls) == MOST_STALLS
     assert [stall.at for stall in facts.stalls] == sorted(stall.at for stall in facts.stalls)
-    assert "Of the stalls the 20 longest are shown." in Read(page([facts])).text
+    assert "Of the stalls the 20 longest are shown." in ShownHtml(page([facts])).text
 
 
 def test_how_it_ended_is_told_as_a_live_reader_knew_it() -> None:
@@ -189,8 +154,7 @@ def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) ->
     gaps = parser.timing.gaps
     assert len(facts.gaps) == (0 if gaps is None else gaps.count)
     assert max(facts.gaps, default=0) == pytest.approx(0 if gaps is None else gaps.longest, abs=1e-6)
-    read_back = Read(page([facts]))
-    assert {tag for tag, _ in read_back.elements} <= TAGS
+    assert ShownHtml(page([facts])).tags <= TAGS
 
 
 # The page
@@ -199,10 +163,10 @@ def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) ->
 @each_case("name", EVERY)
 def test_every_page_is_whole_and_takes_nothing_from_outside(name: str) -> None:
     markup = page([told(EVERY[name])])
-    found = Read(markup)
+    found = ShownHtml(markup)
     assert markup.startswith("<!doctype html>\n")
-    assert {tag for tag, _ in found.elements} <= TAGS
-    values = [(key, value) for _, attributes in found.elements for key, value in attributes.items()]
+    assert found.tags <= TAGS
+    values = found.attributes
     assert not [key for key, _ in values if key.startswith("on") or key in ("src", "srcset", "action")]
     assert {value for key, value in values if key == "href"} <= {"data:,"}
     style = markup.partition("<style>")[2].partition("</style>")[0]
@@ -330,8 +294,8 @@ def test_no_recording_is_no_page() -> None:
 
 def test_what_a_provider_sends_is_text_and_every_character_of_it_can_be_seen() -> None:
     markup = page([told(HOSTILE_RECORDING, f"{HOSTILE_RECORDING.error}.jsonl")])
-    found = Read(markup)
-    assert {tag for tag, _ in found.elements} <= TAGS
+    found = ShownHtml(markup)
+    assert found.tags <= TAGS
     assert not ACTING.search(markup.replace("\n", ""))
     assert "<script" not in markup
     harmless = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
