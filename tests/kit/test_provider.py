@@ -484,19 +484,6 @@ def test_a_tls_client_that_leaves_early(certificate: Certificate, body: list[byt
         assert has_left(provider.requests[0])
 
 
-def test_requests_sent_ahead_over_tls(certificate: Certificate) -> None:
-    with (
-        FakeProvider(Answer([b"a", 0.001, 0.001, b"b"]), b"c", ssl_context=certificate.server) as provider,
-        certificate.connect(provider) as client,
-    ):
-        client.sendall(GET)
-        client.sendall(LAST_GET)
-        wire = b"".join(iter(lambda: client.recv(65536), b""))
-    assert wire.count(b"HTTP/1.1 200 OK") == 2
-    assert wire.endswith(b"1\r\nc\r\n0\r\n\r\n")
-    assert not provider.requests[0].client_left
-
-
 def test_a_failed_handshake_is_no_failure_of_the_provider(library: Any, certificate: Certificate) -> None:
     with FakeProvider(ssl_context=certificate.server) as provider:
         with pytest.raises(library.ConnectError, match="certificate verify failed"):
@@ -607,15 +594,19 @@ def test_a_connection_is_reused(library: Any) -> None:
         assert len(provider.requests) == 6
 
 
-def test_requests_sent_ahead_are_answered_in_order() -> None:
+@pytest.mark.parametrize("tls", [False, True], ids=["in clear", "TLS"])
+def test_requests_sent_ahead_are_answered_in_order(certificate: Certificate, tls: bool) -> None:
     asked, sent = threading.Event(), threading.Event()
 
     def answer(_: ReceivedRequest) -> Answer:
         asked.set()
         assert sent.wait(PATIENCE)  # the next request is there before the pause
-        return Answer([b"a", 0.001, b"b"])
+        return Answer([b"a", 0.001, 0.001, b"b"])
 
-    with FakeProvider(answer, b"c") as provider, connect(provider) as client:
+    with (
+        FakeProvider(answer, b"c", ssl_context=certificate.server if tls else None) as provider,
+        certificate.connect(provider) if tls else connect(provider) as client,
+    ):
         client.sendall(GET)
         assert asked.wait(PATIENCE)
         client.sendall(LAST_GET)
