@@ -132,17 +132,34 @@ def test_memory_that_grows(url: str, plant: Plant) -> None:
     assert_found(report, "the memory grew from ")
 
 
-def test_objects_of_others_that_grow(url: str, plant: Plant) -> None:
-    kept: list[object] = []
-    plant(lambda _: kept.extend([] for _ in range(1000)))
-    assert_found(run_few(url), "the objects grew from ")
+def fail_in_a_callback() -> None:
+    def fail() -> None:
+        raise ValueError("planted")
+
+    asyncio.get_running_loop().call_soon(fail)
+
+
+# What is planted, given a list that keeps objects, and what is said of it.
+PLANTED: dict[str, tuple[Callable[[list[object]], object], str]] = {
+    "objects of others that grow": (lambda kept: kept.extend([] for _ in range(1000)), "the objects grew from "),
+    "a task that runs on": (
+        lambda kept: kept.append(asyncio.create_task(asyncio.sleep(1000))),
+        r"after \d+ streams: \d+ tasks run",
+    ),
+    "a warning": (
+        lambda _: warnings.warn("planted", ResourceWarning, stacklevel=1),
+        r"\d+ times: ResourceWarning: planted",
+    ),
+    "an exception in a callback": (lambda _: fail_in_a_callback(), r"times: the event loop's handler: .*planted"),
+}
 
 
 @pytest.mark.usefixtures("soon")
-def test_a_task_that_runs_on(url: str, plant: Plant) -> None:
-    tasks: list[object] = []
-    plant(lambda _: tasks.append(asyncio.create_task(asyncio.sleep(1000))))
-    assert_found(run_few(url), r"after \d+ streams: \d+ tasks run")
+@pytest.mark.parametrize(("fault", "words"), PLANTED.values(), ids=PLANTED)
+def test_it_is_found(url: str, plant: Plant, fault: Callable[[list[object]], object], words: str) -> None:
+    kept: list[object] = []
+    plant(lambda _: fault(kept) and None)
+    assert_found(run_few(url), words)
 
 
 @pytest.mark.usefixtures("soon")
@@ -169,11 +186,6 @@ def test_a_connection_that_is_not_given_back(url: str, monkeypatch: pytest.Monke
     assert_found(report, r"its response is open \(--seed 5 --only \d+\)")
 
 
-def test_a_warning(url: str, plant: Plant) -> None:
-    plant(lambda _: warnings.warn("planted", ResourceWarning, stacklevel=1))
-    assert_found(run_few(url), r"\d+ times: ResourceWarning: planted")
-
-
 def test_what_is_raised_where_nobody_can_catch_it(url: str, plant: Plant) -> None:
     class Failing:
         def __del__(self) -> None:
@@ -182,14 +194,6 @@ def test_what_is_raised_where_nobody_can_catch_it(url: str, plant: Plant) -> Non
     plant(lambda _: Failing() and None)
     assert_found(run_few(url), r"times: unraisable: ValueError\('planted'\)")
     gc.collect()
-
-
-def test_what_is_raised_in_a_callback(url: str, plant: Plant) -> None:
-    def fail() -> None:
-        raise ValueError("planted")
-
-    plant(lambda _: asyncio.get_running_loop().call_soon(fail) and None)
-    assert_found(run_few(url), r"times: the event loop's handler: .*planted")
 
 
 def test_another_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,15 +315,11 @@ async def cancelled_at(moment: Callable[[AsyncChatCompletionStream], bool]) -> t
     return outcome, in_use
 
 
-def test_no_connection_is_lost_where_the_stream_closes() -> None:
-    outcome, in_use = asyncio.run(cancelled_at(closes))
-    assert outcome.was_cancelled
-    assert not outcome.may_lose_its_connection
-    assert in_use == 0
-
-
-def test_a_connection_is_not_httpcores_loss_where_it_reads() -> None:
-    outcome, in_use = asyncio.run(cancelled_at(has_text))
+@pytest.mark.parametrize("moment", [closes, has_text], ids=["closing", "reading"])
+def test_no_connection_is_lost_where_the_stream_closes_or_reads(
+    moment: Callable[[AsyncChatCompletionStream], bool],
+) -> None:
+    outcome, in_use = asyncio.run(cancelled_at(moment))
     assert outcome.was_cancelled
     assert not outcome.may_lose_its_connection
     assert in_use == 0
