@@ -567,25 +567,17 @@ LATE_CALLS = {
 }  # fmt: skip
 
 
-def done_and_final(fragments: list[Any]) -> tuple[list[ToolCallDone], list[Any]]:
-    pieces = [calls(one) for one in fragments]
+@each_case("name", [*WHOLE_CALLS, *LATE_CALLS])
+def test_a_done_call_is_the_final_messages(name: str) -> None:
+    """Of a call that changed late, the last one is."""
+    pieces = [calls(one) for one in {**WHOLE_CALLS, **LATE_CALLS}[name]]
     parser, events = Stream([*pieces, delta("tool_calls"), DONE]).read()
-    return [one for one in events if isinstance(one, ToolCallDone)], parser.completion().tool_calls
-
-
-@each_case("fragments", WHOLE_CALLS.values(), ids=WHOLE_CALLS)
-def test_a_done_call_is_the_final_messages(fragments: list[Any]) -> None:
-    dones, final = done_and_final(fragments)
-    assert [one.position for one in dones] == list(range(len(final)))
-    assert [one.call for one in dones] == final
-    assert len({one.call.id for one in dones} - {None}) == len(final)
-
-
-@pytest.mark.parametrize("fragments", LATE_CALLS.values(), ids=LATE_CALLS)
-def test_so_is_the_last_one_of_a_call_that_changed(fragments: list[Any]) -> None:
-    dones, final = done_and_final(fragments)
+    dones, final = [one for one in events if isinstance(one, ToolCallDone)], parser.completion().tool_calls
     last = {one.position: one.call for one in dones}
-    assert [last[position] for position in range(len(final))] == final
+    assert list(last.values()) == list(final)
+    assert list(last) == list(range(len(final)))
+    if name in WHOLE_CALLS:
+        assert len(dones) == len({one.call.id for one in dones} - {None}) == len(final)
 
 
 EMPTY_STARTED, EMPTY_DONE = [A_STARTED, ("arguments", 0, "{}")], ("done", 0, "{}", {})

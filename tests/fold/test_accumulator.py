@@ -1028,14 +1028,6 @@ def test_other_log_probabilities_add_up() -> None:
     assert choice.logprobs.model_extra == {name: [0, 1, 2] for name in names}
 
 
-@pytest.mark.parametrize("sent", [{"reasoning_content": ""}, {}, {"reasoning_content": "hm"}])
-def test_the_reasoning_is_sent_back_where_it_is_asked_for(sent: dict[str, Any]) -> None:
-    """DeepSeek wants the field between tool calls even if it sent it empty."""
-    message = fold(*said({"role": "assistant", **sent}, {"content": "a"})).completion().message
-    assert message.to_param(reasoning_content=True) == {"role": "assistant", "content": "a", **sent}
-    assert message.to_param() == {"role": "assistant", "content": "a"}
-
-
 ITEMS = [{"type": "reasoning", "id": f"rs_{number}", "encrypted_content": "x", "summary": []} for number in range(3)]
 TOOLS = [{"index": place, "type": "search", **more} for place in range(2) for more in ({}, {"output": "found"})]
 

@@ -20,7 +20,6 @@ from chunkfold import (
     ChatCompletionParser,
     ChatCompletionStream,
     OneChoice,
-    aconnect,
     connect,
 )
 from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, StreamBuilder, delta, fragment, json_answer
@@ -195,19 +194,19 @@ def test_reasoning_details_with_their_signatures() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_reasoning_text_only_if_asked_for(name: str) -> None:
-    deltas = [{name: "h"}, {name: "m"}, {"content": "Hi"}]
+@each_case(
+    ("deltas", "expected"),
+    [
+        pytest.param([{"reasoning_content": "h"}, {"reasoning_content": "m"}], {"reasoning_content": "hm"}, id="text"),
+        pytest.param([{"reasoning": "h"}, {"reasoning": "m"}], {"reasoning_content": "hm"}, id="another spelling"),
+        pytest.param([{"reasoning_content": ""}], {"reasoning_content": ""}, id="empty: DeepSeek wants it with calls"),
+        pytest.param([], {}, id="none is made up"),
+    ],
+)
+def test_reasoning_text_only_if_asked_for(deltas: list[Any], expected: dict[str, Any]) -> None:
+    deltas = [*deltas, {"content": "Hi"}]
     assert param_of(*deltas) == {"role": "assistant", "content": "Hi"}
-    assert param_of(*deltas, reasoning_content=True) == {
-        "role": "assistant",
-        "content": "Hi",
-        "reasoning_content": "hm",
-    }
-
-
-def test_no_reasoning_is_made_up() -> None:
-    assert param_of({"content": "Hi"}, reasoning_content=True) == {"role": "assistant", "content": "Hi"}
+    assert param_of(*deltas, reasoning_content=True) == {"role": "assistant", "content": "Hi", **expected}
 
 
 # Reasoning in blocks and parts, which the provider checks
@@ -596,17 +595,6 @@ def test_the_provider_takes_it_back(
     assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
     assert [shown_id(one["id"]) for one in sent[1]["tool_calls"]] == ["call_a", MADE_UP]
     assert [one["function"]["arguments"] for one in sent[1]["tool_calls"]] == ['{"city":"Bern"}', "{}"]
-
-
-async def test_the_provider_takes_it_back_async(provider: FakeProvider, chat: ModuleType) -> None:
-    provider.add(FIRST)
-    provider.add(next_turn(chat, check_signatures, check_details))
-    async with httpx.AsyncClient(trust_env=False) as client:
-        async with aconnect(client, "POST", provider.url, json={"messages": [USER]}) as stream:
-            first = await stream.read()
-        messages = [USER, first.message.to_param(), *results_of(first)]
-        async with aconnect(client, "POST", provider.url, json={"messages": messages}) as stream:
-            assert (await stream.read()).text == "21 degrees."
 
 
 @pytest.mark.parametrize(
