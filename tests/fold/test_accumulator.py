@@ -61,11 +61,6 @@ def fold(*payloads: dict[str, Any]) -> ChatCompletionParser:
     return parser
 
 
-def message_of(*deltas: Any) -> Any:
-    """The message that deltas make, as its dump without nulls."""
-    return fold(*said(*deltas)).completion().message.model_dump(exclude_none=True)
-
-
 def noted(parser: ChatCompletionParser) -> set[str]:
     return {anomaly.rule.id for anomaly in parser.anomalies}
 
@@ -553,37 +548,60 @@ def test_reasoning_of_a_whole_message_is_the_same(delta: dict[str, Any], rules: 
     assert parser.completion().reasoning == "T"
 
 
-def test_spellings_may_change_from_delta_to_delta() -> None:
-    deltas = [{"reasoning_content": "a"}, {"reasoning": "b"}, {"reasoning_details": [{"text": "c"}]}]
-    assert fold(*said(*deltas)).completion().reasoning == "abc"
+DETAIL = {"type": TEXT, "text": "a"}
+SIGNED = [
+    {"content": text, **signature} for text, sign in (("a", "s"), ("b", "t")) for signature in ({}, {"signature": sign})
+]
+BESIDE_THE_FLAG = {"google": {"thought_signature": "s"}, "x": 1}
+CITED = {"type": "text", "text": "D", "citations": [1], "index": 1}
+SIGNED_PART = {"type": "thinking", "thinking": "hm", "signature": "s", "index": 0}
+SIGNED_SUMMARY = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T", "signature": "s"}]}
+EMPTY_CITED = [{"type": "text", "text": "", "citations": [number]} for number in (1, 2)]
 
 
-def test_the_raw_fields_stay_beside_it() -> None:
-    deltas = [
-        {
-            "reasoning_content": "a",
-            "reasoning": "a",
-            "thinking": "x",
-            "reasoning_details": [{"type": TEXT, "text": "a"}],
-        },
-        {"reasoning_content": "b", "thought": "y"},
-    ]
-    assert message_of(*deltas) == {
-        "role": "assistant",
-        "reasoning": "ab",
-        "reasoning_content": "ab",
-        "reasoning_details": [{"type": TEXT, "text": "a"}],
-        "tool_calls": [],
-        # Bare `thinking` and `thought` keys are unknown keys.
-        "thinking": "x",
-        "thought": "y",
-    }
+def text_part(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "text", "text": text, **fields}
 
 
-def test_a_raw_reasoning_that_is_no_string_gives_way_to_the_text() -> None:
-    """The message has the text as `reasoning`, in place of a raw field of that name."""
-    message = message_of({"reasoning": {"effort": "high"}}, {"reasoning_content": "a"})
-    assert message["reasoning"] == "a"
+# The deltas, and fields of the message as it is dumped.
+DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "a spelling of reasoning that changes from delta to delta":
+        ([{"reasoning_content": "a"}, {"reasoning": "b"}, {"reasoning_details": [{"text": "c"}]}],
+         {"reasoning": "abc"}),
+    "raw fields beside the reasoning; bare `thinking` and `thought` are unknown keys":
+        ([{"reasoning_content": "a", "reasoning": "a", "thinking": "x", "reasoning_details": [DETAIL]},
+         {"reasoning_content": "b", "thought": "y"}],
+         {"role": "assistant", "reasoning": "ab", "reasoning_content": "ab", "reasoning_details": [DETAIL],
+         "tool_calls": [], "thinking": "x", "thought": "y", "content": None}),
+    "a raw reasoning that is no string gives way to the text":
+        ([{"reasoning": {"effort": "high"}}, {"reasoning_content": "a"}], {"reasoning": "a"}),
+    "two thoughts of one thinking object":
+        ([{"thinking": one} for one in SIGNED], {"reasoning": "ab", "thinking": {"content": "ab", "signature": "t"}}),
+    "what stands beside the flag of a thought":
+        ([{"content": "a", "extra_content": {**BESIDE_THE_FLAG, "google": {"thought": True, "thought_signature": "s"}}}],
+         {"extra_content": BESIDE_THE_FLAG}),
+    "text parts are not merged by their places":
+        ([{"content": content} for content in (
+         [SIGNED_PART], [text_part("A", index=1)], "B", [text_part("C", index=1)], [CITED, CITED], "E")],
+         {"content_parts": [SIGNED_PART, text_part("ABC"), CITED, CITED, text_part("E")], "content": "ABCDDE"}),
+    "parts at one place are each their own":
+        ([{"content": EMPTY_CITED}, {"content": "a"}], {"content_parts": [*EMPTY_CITED, text_part("a")]}),
+    "reasoning parts are pieces until text comes":
+        ([{"content": content} for content in ([REASONING_PART], [SIGNED_SUMMARY], "a", [REASONING_PART],
+         [{"type": "reasoning", "summary": "U"}], [THINKING])],
+         {"reasoning": "TTTUT", "content_parts": [SIGNED_SUMMARY, text_part("a"), REASONING_PART, THINKING]}),
+    "raw values beside what a provider sent under that name":
+        ([{"refusal": "no"}, {"refusal": 5, "raw_values": {"a": 1}}], {"raw_values": {"a": 1, "refusal": 5}}),
+    "raw values beside a text under that name":
+        ([{"refusal": "no"}, {"refusal": 5, "raw_values": "x"}], {"raw_values": {"refusal": 5}}),
+}  # fmt: skip
+
+
+@each_case("name", DUMPED)
+def test_what_deltas_come_to(name: str) -> None:
+    deltas, expected = DUMPED[name]
+    dumped = fold(*said(*deltas)).completion().message.model_dump()
+    assert {field: dumped[field] for field in expected} == expected
 
 
 def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
@@ -621,18 +639,6 @@ def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str 
     message = fold(*said(*({"thinking_blocks": blocks} for blocks in deltas))).completion().message
     assert message.model_dump()["thinking_blocks"] == expected
     assert message.reasoning == reasoning
-
-
-def test_two_thoughts_of_one_thinking_object() -> None:
-    thoughts = [
-        {"content": "a"},
-        {"content": "a", "signature": "s"},
-        {"content": "b"},
-        {"content": "b", "signature": "t"},
-    ]
-    message = fold(*said(*({"thinking": one} for one in thoughts))).completion().message
-    assert message.reasoning == "ab"
-    assert message.model_dump()["thinking"] == {"content": "ab", "signature": "t"}
 
 
 def test_many_blocks_are_linear() -> None:
@@ -723,14 +729,6 @@ def test_a_thought_of_one_choice_does_not_touch_another() -> None:
     ]
     parser, _ = read_all(b"".join(sse(*payloads)))
     assert texts(parser.snapshot) == {0: "a</thought>a", 1: "bb</thought>c"}
-
-
-def test_what_stands_beside_the_flag_stays() -> None:
-    extra = {"google": {"thought_signature": "s"}, "x": 1}
-    parser = fold(
-        *said({"content": "a", "extra_content": {**extra, "google": {"thought": True, "thought_signature": "s"}}})
-    )
-    assert parser.completion().message.model_dump()["extra_content"] == extra
 
 
 def test_the_chunk_that_was_sent_is_not_changed() -> None:
@@ -864,42 +862,6 @@ def test_a_text_part_with_more_values_is_kept_as_sent() -> None:
         {"type": "text", "text": "d"},
     ]
     assert [part.type for part in message.parts] == ["text"]
-
-
-def test_text_parts_are_not_merged_by_their_places() -> None:
-    signed = {"type": "thinking", "thinking": "hm", "signature": "s", "index": 0}
-    cited = {"type": "text", "text": "D", "citations": [1], "index": 1}
-    contents = [[signed], [{"type": "text", "text": "A", "index": 1}], "B", [{"type": "text", "text": "C", "index": 1}]]
-    message = fold(*said(*({"content": content} for content in [*contents, [cited, cited], "E"]))).completion().message
-    assert message.content_parts == [
-        signed,
-        {"type": "text", "text": "ABC"},
-        cited,
-        cited,
-        {"type": "text", "text": "E"},
-    ]
-    assert message.to_param()["content"] == [signed, {"type": "text", "text": "ABCDDE"}]
-
-
-def test_parts_at_one_place_are_each_their_own() -> None:
-    empty = [{"type": "text", "text": "", "citations": [number]} for number in (1, 2)]
-    assert fold(*said({"content": empty}, {"content": "a"})).completion().message.content_parts == [
-        *empty,
-        {"type": "text", "text": "a"},
-    ]
-
-
-def test_reasoning_parts_are_pieces_until_text_comes() -> None:
-    signed = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T", "signature": "s"}]}
-    contents = [[REASONING_PART], [signed], "a", [REASONING_PART], [{"type": "reasoning", "summary": "U"}], [THINKING]]
-    message = fold(*said(*({"content": content} for content in contents))).completion().message
-    assert message.reasoning == "TTTUT"
-    assert message.content_parts == [
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T", "signature": "s"}]},
-        {"type": "text", "text": "a"},
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "T"}]},
-        THINKING,
-    ]
 
 
 def test_many_pieces_of_a_part_are_joined_now_and_then() -> None:
@@ -1322,13 +1284,6 @@ def test_a_wrong_type_is_kept_beside_a_right_one_in_either_order(wrong: Any, rig
         typed = getattr(holder(completion), name)
         given = typed.model_dump(exclude_unset=True) if isinstance(typed, BaseModel) else typed
         assert given == expected
-
-
-def test_raw_values_keep_what_a_provider_sent_under_that_name() -> None:
-    delta = {"refusal": 5, "raw_values": {"a": 1}}
-    assert fold(*said({"refusal": "no"}, delta)).completion().message.raw_values == {"a": 1, "refusal": 5}
-    delta["raw_values"] = "x"
-    assert fold(*said({"refusal": "no"}, delta)).completion().message.raw_values == {"refusal": 5}
 
 
 @pytest.mark.parametrize(

@@ -142,21 +142,17 @@ every_reader = pytest.mark.parametrize("read", [by_parser, by_stream, by_async_s
 
 
 @every_reader
-async def test_a_registered_type_is_what_arguments_are(read: Callable[[Any], Any]) -> None:
-    events, completion = await read(TOOLS)
-    bonn = WeatherArgs(city="Bonn", days=3)
-    assert [one.parsed for one in done(events)] == [bonn, {"city": "Bonn", "days": 3}]
-    assert [one.call.function.parse() for one in done(events)] == [bonn, {"city": "Bonn", "days": 3}]
-    assert [one.function.parse() for one in completion.tool_calls] == [bonn, {"city": "Bonn", "days": 3}]
-    assert [one.function.parse_partial() for one in completion.tool_calls] == [bonn, {"city": "Bonn", "days": 3}]
-
-
-@every_reader
-@pytest.mark.parametrize("tools", [None, {}], ids=["none", "empty"])
-async def test_without_types_arguments_are_dicts(read: Callable[[Any], Any], tools: Any) -> None:
+@pytest.mark.parametrize("tools", [TOOLS, None, {}], ids=["registered", "none", "empty"])
+async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(
+    read: Callable[[Any], Any], tools: Any
+) -> None:
     events, completion = await read(tools)
-    assert [one.parsed for one in done(events)] == [{"city": "Bonn", "days": 3}] * 2
-    assert [one.function.parse() for one in completion.tool_calls] == [{"city": "Bonn", "days": 3}] * 2
+    plain = {"city": "Bonn", "days": 3}
+    expected = [WeatherArgs(**plain) if tools else plain, plain]
+    assert [one.parsed for one in done(events)] == expected
+    assert [one.call.function.parse() for one in done(events)] == expected
+    assert [one.function.parse() for one in completion.tool_calls] == expected
+    assert [one.function.parse_partial() for one in completion.tool_calls] == expected
 
 
 @every_reader
