@@ -659,14 +659,9 @@ def test_also_one_that_is_a_text() -> None:
     assert failure_of(data(chunk("a")) + CUT + b'data: {"error":"reset"}\n\n').message == "reset"
 
 
-@each_case("spliced", [b'data: {"id":"y"}', b"data: reset", b'data: {"message":"reset"}', b'{"error":"reset"}'])
-def test_what_is_no_frame_of_an_error_without_doubt_does_not_excuse_what_it_is_spliced_into(spliced: bytes) -> None:
-    assert type(parsed(data(chunk("a")) + CUT.rstrip() + spliced + b"\n\n" + DONE).error) is InvalidChunkError
-
-
-def test_an_error_behind_text_that_is_not_json_is_not_spliced() -> None:
-    error = parsed(data(chunk("a")) + b'data: tried, got data: {"error":"reset"}\n\n' + DONE).error
-    assert type(error) is InvalidChunkError
+@each_case("line", [CUT.rstrip() + b'{"error":"reset"}', b'data: tried, got data: {"error":"reset"}'])
+def test_an_error_without_its_field_or_behind_text_that_is_not_json_is_not_spliced(line: bytes) -> None:
+    assert type(parsed(data(chunk("a")) + line + b"\n\n" + DONE).error) is InvalidChunkError
 
 
 def test_text_that_looks_like_a_spliced_error_is_text() -> None:
@@ -676,7 +671,9 @@ def test_text_that_looks_like_a_spliced_error_is_text() -> None:
 
 @each_case("last", [b'data: {"id":"y"}\n', b"data: [1]\n", b"data: reset\n", b'data: {"message":"reset"}\n'])
 def test_what_is_no_error_without_doubt_does_not_excuse_the_event_before(last: bytes) -> None:
-    assert type(parsed(data(chunk("a")) + CUT + last + b"\n" + DONE).error) is InvalidChunkError
+    """Nor one that it is spliced into."""
+    for cut in (CUT, CUT.rstrip()):
+        assert type(parsed(data(chunk("a")) + cut + last + b"\n" + DONE).error) is InvalidChunkError
     assert failure_of(b"event: error\n" + CUT + last + b"\n").message.startswith('{"id"')
 
 
@@ -744,24 +741,20 @@ def test_an_error_as_bare_json(name: str, ending: bytes, before: bytes) -> None:
 
 
 @each_case(
-    "metadata",
+    ("metadata", "more"),
     [
-        {"raw": '{"error":{"message":"too many images"}}'},
-        {"raw": '[{"error":{"message":"too many images"}}]'},
-        {"raw": "too many images"},
-        {"raw": {"message": "too many images"}},
+        ({"raw": '{"error":{"message":"too many images"}}'}, ": too many images"),
+        ({"raw": '[{"error":{"message":"too many images"}}]'}, ": too many images"),
+        ({"raw": "too many images"}, ": too many images"),
+        ({"raw": {"message": "too many images"}}, ": too many images"),
+        *(({"raw": raw}, "") for raw in ("Provider", None, "", [], {}, False, 0)),  # which say no more
+        *((metadata, "") for metadata in ({}, "raw", None)),
     ],
 )
-def test_the_text_has_what_the_provider_behind_a_router_said(metadata: dict[str, Any]) -> None:
+def test_the_text_has_what_the_provider_behind_a_router_said(metadata: Any, more: str) -> None:
     error = failure({"error": {"message": "Provider returned error", "metadata": metadata}})
-    assert str(error) == "Provider returned error: too many images"
+    assert str(error) == f"Provider returned error{more}"
     assert error.message == "Provider returned error"
-
-
-@each_case("metadata", [*({"raw": raw} for raw in ("Provider", None, "", [], {}, False, 0)), {}, "raw", None])
-def test_unless_it_says_no_more(metadata: Any) -> None:
-    error = failure({"error": {"message": "Provider returned error", "metadata": metadata}})
-    assert str(error) == "Provider returned error"
 
 
 INNER = {"error": {"code": 429, "message": "slow down", "details": [{"retryDelay": "7s"}]}}
@@ -836,40 +829,11 @@ def test_the_text_before_another_finish_reason_is_an_answer(named: str) -> None:
     )
 
 
-@each_case(("word", "status"), [("BAD_REQUEST", 400), ("RATE_LIMITED", 429), ("OTHER", None)])
-def test_the_code_may_be_named_error_code_in_camel_case(word: str, status: int | None) -> None:
-    for body in ({"success": False, "error": "x", "errorCode": word}, {"error": {"message": "x"}, "errorCode": word}):
-        error = failure(body)
-        assert (error.message, error.code, error.status_code) == ("x", word, status)
-    assert failure({"error": {"message": "x", "code": "a"}, "errorCode": word}).code == "a"
-
-
 def test_what_the_provider_behind_a_router_said_is_bounded() -> None:
     for raw in ('{"a":' * 10_000, "[" * 70_000, '{"message":"x"' + " " * 70_000 + "}"):
         text = str(failure({"error": {"message": "m", "metadata": {"raw": raw}}}))
         assert len(text) < 600
         assert text != "m: x"  # a long one is not read
-
-
-@each_case(
-    "body",
-    [
-        {"detail": {"message": "x", "code": "rate_limit_exceeded", "param": "p"}},
-        {"detail": {"error": {"message": "x", "code": "rate_limit_exceeded", "param": "p"}}},
-        {"error": {"detail": {"message": "x", "code": "rate_limit_exceeded", "param": "p"}}},
-        {"detail": {"message": "x", "code": 500}, "code": "rate_limit_exceeded", "param": "p"},
-    ],
-)
-def test_a_detail_that_is_an_object_has_the_fields_of_the_error(body: dict[str, Any]) -> None:
-    """FastAPI's `HTTPException` with an object, which gateways fill with the error of their upstream."""
-    error = failure(body)
-    assert (error.message, error.code, error.param, error.status_code) == ("x", "rate_limit_exceeded", "p", 429)
-    assert error.raw == body
-    assert error.retryable
-
-
-def test_a_detail_beside_a_message_is_not_the_error() -> None:
-    assert failure({"error": {"message": "m", "detail": {"message": "x", "code": "rate_limit_exceeded"}}}).code is None
 
 
 def test_the_place_in_the_request_that_is_wrong() -> None:
@@ -885,32 +849,48 @@ def test_the_place_in_the_request_that_is_wrong() -> None:
 # The code, as sent, and the status it means
 
 
-@each_case("code", [429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17"])
-def test_the_code_is_kept_as_sent(code: Any) -> None:
-    assert failure({"error": {"message": "x", "code": code}}).code == code
+LIMIT = {"message": "x", "code": "rate_limit_exceeded", "param": "p"}
+OF_THE_LIMIT = {**LIMIT, "status_code": 429, "retryable": True}
+GENERATION = {"type": "invalid_request_error", "param": "tools", "code": "tool_use_failed", "failed_generation": "<f>"}
+ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its object
+    **{
+        f"the code {code!r}, as sent": ({"error": {"message": "x", "code": code}}, {"code": code})
+        for code in (429, "429", "rate_limit_exceeded", 1302, 0, -1, "", None, "E-17")
+    },
+    "a code and a type beside a string": (
+        {"error": "x", "error_type": "overloaded_error", "code": "E1"},
+        {"message": "x", "type": "overloaded_error", "code": "E1"},
+    ),
+    **{
+        f"a code named in camel case beside {name}, {word}": (
+            {**body, "errorCode": word},
+            {"message": "x", "code": word, "status_code": status},
+        )
+        for word, status in (("BAD_REQUEST", 400), ("RATE_LIMITED", 429), ("OTHER", None))
+        for name, body in (("a string", {"success": False, "error": "x"}), ("an object", {"error": {"message": "x"}}))
+    },
+    "a code before one in camel case": ({"error": {"message": "x", "code": "a"}, "errorCode": "b"}, {"code": "a"}),
+    # FastAPI's `HTTPException` with an object, which gateways fill with the error of their upstream.
+    "a detail": ({"detail": LIMIT}, OF_THE_LIMIT),
+    "an error in a detail": ({"detail": {"error": LIMIT}}, OF_THE_LIMIT),
+    "a detail in an error": ({"error": {"detail": LIMIT}}, OF_THE_LIMIT),
+    "a code beside a detail": (
+        {"code": LIMIT["code"], "param": "p", "detail": {"message": "x", "code": 500}},
+        OF_THE_LIMIT,
+    ),
+    "a detail beside a message is not the error": ({"error": {"message": "m", "detail": LIMIT}}, {"code": None}),
+    "the rest (Groq's recoverable payload)": (
+        {"error": {"message": "x", **GENERATION, "metadata": {"raw": [1]}}, "user_id": "u"},
+        {**GENERATION, "metadata": {"raw": [1]}},
+    ),
+}
 
 
-def test_code_and_type_beside_a_string() -> None:
-    error = failure({"error": "overloaded", "error_type": "overloaded_error", "code": "E1"})
-    assert (error.message, error.type, error.code) == ("overloaded", "overloaded_error", "E1")
-
-
-def test_the_rest_is_kept_too() -> None:
-    body = {
-        "error": {
-            "message": "x",
-            "type": "invalid_request_error",
-            "param": "tools",
-            "code": "tool_use_failed",
-            "failed_generation": "<f>",
-            "metadata": {"raw": [1]},
-        },
-        "user_id": "u",
-    }
+@each_case("name", ATTRIBUTES)
+def test_what_an_error_has(name: str) -> None:
+    body, expected = ATTRIBUTES[name]
     error = failure(body)
-    assert (error.type, error.param, error.code) == ("invalid_request_error", "tools", "tool_use_failed")
-    assert error.error.failed_generation == "<f>"  # Groq's recoverable payload
-    assert error.error.metadata == {"raw": [1]}
+    assert {key: getattr(error if hasattr(error, key) else error.error, key) for key in expected} == expected
     assert error.raw == body
 
 
