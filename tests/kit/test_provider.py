@@ -469,17 +469,18 @@ def test_what_is_no_request_gets_400_and_tls_closing_alert(certificate: Certific
         assert b"".join(iter(lambda: client.recv(65536), b"")).startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
-@pytest.mark.parametrize("way", ["alert", "close", "reset"])
+@pytest.mark.parametrize("way", ["alert", "close", "reset", "reset in clear"])
 @pytest.mark.parametrize("body", [[b"ab", math.inf], [b"ab", 3600.0, b"c"]], ids=["for ever", "in a pause"])
-def test_a_tls_client_that_leaves_early(certificate: Certificate, body: list[bytes | float], way: str) -> None:
-    with FakeProvider(Answer(body), ssl_context=certificate.server) as provider:
-        with certificate.connect(provider) as client:
+def test_a_socket_that_leaves_early(certificate: Certificate, body: list[bytes | float], way: str) -> None:
+    in_clear = way == "reset in clear"
+    with FakeProvider(Answer(body), ssl_context=None if in_clear else certificate.server) as provider:
+        with connect(provider) if in_clear else certificate.connect(provider) as client:
             client.sendall(GET)
             assert read_until(client, b"ab")
             if way == "alert":
                 with pytest.raises(ABRUPT):  # the provider goes without an alert of its own
                     client.unwrap()
-            elif way == "reset":
+            elif way != "close":
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert has_left(provider.requests[0])
 
@@ -690,15 +691,6 @@ def test_a_client_that_leaves_early(library: Any, body: list[bytes | float]) -> 
     with FakeProvider(Answer(body)) as provider:
         with library.stream("GET", provider.url, **ALONE) as response:
             assert next(response.iter_bytes())[:2] == b"ab"
-        assert has_left(provider.requests[0])
-
-
-def test_a_client_that_resets() -> None:
-    with FakeProvider(Answer([b"ab", math.inf])) as provider:
-        with connect(provider) as client:
-            client.sendall(GET)
-            assert client.recv(1) == b"H"
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         assert has_left(provider.requests[0])
 
 
