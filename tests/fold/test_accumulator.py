@@ -563,7 +563,7 @@ def text_part(text: str, **fields: Any) -> dict[str, Any]:
     return {"type": "text", "text": text, **fields}
 
 
-# The deltas, and fields of the message as it is dumped.
+# The deltas, and fields of the message as it is dumped without nulls; all of them where its role is among them.
 DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "a spelling of reasoning that changes from delta to delta":
         ([{"reasoning_content": "a"}, {"reasoning": "b"}, {"reasoning_details": [{"text": "c"}]}],
@@ -572,7 +572,7 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
         ([{"reasoning_content": "a", "reasoning": "a", "thinking": "x", "reasoning_details": [DETAIL]},
          {"reasoning_content": "b", "thought": "y"}],
          {"role": "assistant", "reasoning": "ab", "reasoning_content": "ab", "reasoning_details": [DETAIL],
-         "tool_calls": [], "thinking": "x", "thought": "y", "content": None}),
+         "tool_calls": [], "thinking": "x", "thought": "y"}),
     "a raw reasoning that is no string gives way to the text":
         ([{"reasoning": {"effort": "high"}}, {"reasoning_content": "a"}], {"reasoning": "a"}),
     "two thoughts of one thinking object":
@@ -600,8 +600,10 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
 @each_case("name", DUMPED)
 def test_what_deltas_come_to(name: str) -> None:
     deltas, expected = DUMPED[name]
-    dumped = fold(*said(*deltas)).completion().message.model_dump()
-    assert {field: dumped[field] for field in expected} == expected
+    dumped = fold(*said(*deltas)).completion().message.model_dump(exclude_none=True)
+    if "role" not in expected:  # a few fields
+        dumped = {field: dumped[field] for field in expected}
+    assert dumped == expected
 
 
 def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
