@@ -160,7 +160,9 @@ HEAD_MISSING: Final = Rule(
     "NagaAI, bare gateways",
     "leaves the missing fields None",
 )
-FIELD_NULL_ITEM: Final = Rule("CF217", "a list of tool calls contains null", "relays", "skips it")
+FIELD_NULL_ITEM: Final = Rule(
+    "CF217", "a list of choices or of tool calls contains null", "AgentRouter, relays", "skips it"
+)
 AUDIO_NOT_BASE64: Final = Rule(
     "CF218", "a piece of audio is not base64 by itself", "servers that cut the encoded text", "joins the texts"
 )

@@ -697,7 +697,7 @@ CASES = {
     "several-payloads-bad": invalid(b"data: %b\ndata: no\n\n" % json.dumps(HI).encode()),
     "json-too-deep": invalid(body(HI, chunk({"new": nested(600)}))),
     "number-too-long": invalid(CUT + b'data: {"choices":[],"x":' + b"1" * 5000 + b"}\n\n"),
-    "choices-type": invalid(*(body(HI, {**STOP, "choices": value}) for value in ({"a": 1}, "x", [None], ["x"]))),
+    "choices-type": invalid(*(body(HI, {**STOP, "choices": value}) for value in ({"a": 1}, "x", [5], ["x"]))),
     "delta-type": invalid(*(body(HI, chunk(value)) for value in ("x", ["x"], 5))),
     "content-type": invalid(*(body(HI, chunk({"content": value})) for value in (5, {"a": 1}))),
     "finish-reason-type": invalid(*(body(HI, chunk({}, value)) for value in (5, ["stop"]))),

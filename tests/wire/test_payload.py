@@ -211,6 +211,8 @@ REPAIRS = [
         ]
     ),
     pytest.param(calls(None, call("{}"), None), calls(call("{}")), "CF217", id="a null among tool calls"),
+    pytest.param({**HEAD, "choices": [None, *calls()["choices"]]}, calls(), "CF217", id="a null among choices"),
+    pytest.param({**HEAD, "choices": [None]}, {**HEAD, "choices": []}, "CF217", id="a null as the only choice"),
     pytest.param(chunk({"tool_calls": call("{}")}), calls(call("{}")), "CF313", id="one object as tool calls"),
     pytest.param(chunk({"tool_calls": {}}), calls(), "CF313", id="an empty object as tool calls"),
     pytest.param(calls({**call("{}"), "id": 7}), calls({**call("{}"), "id": "7"}), "CF303", id="a number as id"),
@@ -272,7 +274,7 @@ ESSENTIAL = {
     "choices: object": ({"choices": {}}, "choices", "a list", "dict"),
     "choices: string": ({"choices": "x"}, "choices", "a list", "str"),
     "a choice": ({"choices": ["x"]}, "choices[0]", "an object", "str"),
-    "the second choice: null": ({"choices": [{}, None]}, "choices[1]", "an object", "NoneType"),
+    "the second choice": ({"choices": [{}, 5]}, "choices[1]", "an object", "int"),
     "index: word": (chunk({}, index="x"), "choices[0].index", "an integer", "str"),
     "index: fraction": (chunk({}, index=1.5), "choices[0].index", "an integer", "float"),
     "index: true": (chunk({}, index=True), "choices[0].index", "an integer", "bool"),

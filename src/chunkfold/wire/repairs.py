@@ -85,8 +85,12 @@ def _is_essential(wrong: WrongType) -> bool:
 
 def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
     """A null instead of a default is an absent field; an empty list is how some languages write an empty object."""
-    if fields.get("choices", ()) is None:
+    choices = fields.get("choices", ())
+    if choices is None:
         del fields["choices"]  # noted by the fold (CHOICES_MISSING)
+    elif is_list(choices) and None in choices:
+        fields["choices"] = [choice for choice in choices if choice is not None]
+        notes.append((anomalies.FIELD_NULL_ITEM, ""))
     for choice in objects_in(fields.get("choices")):
         if choice.get("index", 0) is None:
             del choice["index"]
