@@ -305,6 +305,8 @@ WRITTEN = {
     "GigaChat: the state of its functions":
         ([{"content": "Hi", "functions_state_id": "a-1"}, {"functions_state_id": None}],
          {"content": "Hi", "functions_state_id": "a-1"}),
+    "Venice: Gemini's signature of a text":
+        ([{"content": "Hi"}, {"thought_signature": "ab"}], {"content": "Hi", "thought_signature": "ab"}),
     "Databricks: a signature in a content part":
         ([databricks({"text": "h"}), databricks({"text": "m"}), databricks({"text": "", "signature": "c2ln"}),
          {"content": "Hi"}], {"content": [{"type": "reasoning",

@@ -43,7 +43,8 @@ _RETURNED_PROVIDER_FIELDS: Final = (
     "server_tool_calls",
     "compaction_blocks",
 )
-_FUNCTIONS_STATE: Final = "functions_state_id"  # GigaChat's, of the functions that it or the client ran
+# GigaChat's, of the functions that it or the client ran, and Gemini's signature of a text, as Venice passes it on.
+_STATES: Final = ("functions_state_id", "thought_signature")
 REASONING_ITEMS: Final = "reasoning_items"
 """LiteLLM's field with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
@@ -227,7 +228,7 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
     """What a provider needs back on the next turn beside the content and the calls, as copies."""
     names = [*(kind.name for kind in BLOCK_KINDS), "extra_content", REASONING_ITEMS]
     found = {name: fields[name] for name in names if is_container(fields.get(name))}
-    found[_FUNCTIONS_STATE] = fields.get(_FUNCTIONS_STATE)
+    found |= {name: fields.get(name) for name in _STATES}
     if is_list(blocks := found.get(CONTENT_BLOCKS.name)):
         # Anthropic refuses a text block that is empty.
         found[CONTENT_BLOCKS.name] = [
