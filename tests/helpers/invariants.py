@@ -644,7 +644,7 @@ def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
     texts = ("reasoning_text", "reasoning_content", "reasoning")
     encrypted = (
         *("reasoning_opaque", "reasoning_signature", "reasoning_content_signature"),
-        "redacted_reasoning_content",
+        *("redacted_reasoning_content", "encrypted_content"),
     )
     for value in map(unknown.get, (*texts, *encrypted)):
         text = _object(value).get("text", value)

@@ -300,6 +300,9 @@ WRITTEN = {
          {"content": "Hi", "reasoning_content": "hm", "reasoning_content_signature": "ab"}),
     "TokenHub: redacted reasoning":
         ([{"redacted_reasoning_content": "ab"}, {"content": "Hi"}], {"content": "Hi", "redacted_reasoning_content": "ab"}),
+    "Doubao: encrypted reasoning, and its text":
+        ([{"reasoning_content": "hm"}, {"encrypted_content": "ab"}, {"encrypted_content": "c", "content": "Hi"}],
+         {"content": "Hi", "reasoning_content": "hm", "encrypted_content": "abc"}),
     "a signature without a text":
         ([{"reasoning_signature": "ab"}, {"content": "Hi"}], {"content": "Hi", "reasoning_signature": "ab"}),
     "GigaChat: the state of its functions":

@@ -358,6 +358,7 @@ OUTPUT: dict[str, dict[str, Any]] = {
     "a signature of reasoning": {"reasoning_signature": "x"},
     "a signature under another name": {"reasoning_content_signature": "x"},
     "redacted reasoning": {"redacted_reasoning_content": "x"},
+    "reasoning encrypted by Doubao": {"encrypted_content": "x"},
     "a refusal": {"refusal": "No"},
     "a tool call's name": {"tool_calls": [{**CALL, "function": {"name": "f"}}]},
     "a tool call's arguments": {"tool_calls": [{**CALL, "function": {"arguments": "{"}}]},

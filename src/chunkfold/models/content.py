@@ -27,10 +27,10 @@ _TOOL_ROLES: Final = ("tool", "function", "function_in_progress")
 _REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
 ENCRYPTED_REASONING: Final = (
     *("reasoning_opaque", "reasoning_signature", "reasoning_content_signature"),
-    "redacted_reasoning_content",
+    *("redacted_reasoning_content", "encrypted_content"),
 )
-"""GitHub Copilot's encrypted reasoning, the signature of the reasoning text of octopus, TokenHub and Bella, and the
-encrypted reasoning of the latter two."""
+"""GitHub Copilot's encrypted reasoning, the signature of the reasoning text of octopus, TokenHub and Bella, the
+encrypted reasoning of the latter two, and that of Doubao."""
 APPENDED: Final = ("reasoning_text", *ENCRYPTED_REASONING)
 """Unknown fields whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
