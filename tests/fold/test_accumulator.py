@@ -1002,6 +1002,7 @@ TOOLS = [{"index": place, "type": "search", **more} for place in range(2) for mo
         pytest.param("reasoning_items", ITEMS, True, id="encrypted reasoning (LiteLLM), which the next request needs"),
         pytest.param("executed_tools", TOOLS, False, id="each tool as it is called, and with its output (Groq)"),
         pytest.param("completion_token_ids", [1, 2, 3, 4], False, id="token ids (FastDeploy)"),
+        pytest.param("gen_tokens", [1, 2, 3, 4], False, id="token ids (LMDeploy)"),
     ],
 )
 def test_lists_of_one_provider_extend(name: str, items: list[Any], is_sent_back: bool) -> None:

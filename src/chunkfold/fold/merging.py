@@ -17,9 +17,9 @@ from chunkfold.models.shared import USAGE_KEYS, CompletionTokensDetails, Complet
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
-EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids", "executed_tools", "reasoning_steps")
-"""Unknown keys of a delta whose lists add up: FastDeploy has the tokens there, Groq the tools that its server ran (each
-as it is called, then with its output), Perplexity the steps of its search."""
+EXTENDED_IN_MESSAGE = (REASONING_ITEMS, "completion_token_ids", "gen_tokens", "executed_tools", "reasoning_steps")
+"""Unknown keys of a delta whose lists add up: FastDeploy and LMDeploy have the tokens there, Groq the tools that its
+server ran (each as it is called, then with its output), Perplexity the steps of its search."""
 EXTENDED_IN_LOGPROBS = ("reasoning_content", "tokens", "token_ids", "token_logprobs", "top_logprobs", "text_offset")
 """Unknown keys of log probabilities whose lists add up: DeepSeek has one for the reasoning, Fireworks those of the
 legacy API."""
