@@ -968,6 +968,15 @@ def test_lists_extend(sent: Any, found: Any) -> None:
     assert noted(parser) == set()
 
 
+@each_case("more", [[], [{"type": "b", "x": [1]}]], ids=["the same", "a longer list"])
+def test_annotations_that_are_sent_again_count_once(more: list[Any]) -> None:
+    """DashScope's speech recognition sends the language with each piece of text."""
+    first = {"type": "audio_info", "language": "zh"}
+    parser = fold(*said({"content": "a", "annotations": [first]}, {"content": "b", "annotations": [first, *more]}))
+    assert plain(parser.completion().message.annotations) == [first, *more]
+    assert noted(parser) == set()
+
+
 @each_case("raw", ["x", 5, {"x": 1}])
 @each_case(("sent", "found"), LISTS.values(), ids=LISTS)
 def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) -> None:

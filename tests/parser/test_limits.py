@@ -142,7 +142,7 @@ ATTACKS: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "halves of characters": (OUTPUT, lambda n: calls(n, lambda place: {"index": place, "function": {"arguments": "\ud800"}})),
     "types of calls": (OUTPUT, lambda n: call(index=n, function={"name": "f"}) + call(index=n, type="x" * 1000)),
     "parts of a content list": (OUTPUT, lambda n: delta(content=[{"type": "x", **fresh(n)}])),
-    "empty annotations": (OUTPUT, lambda n: delta(annotations=[{} for _ in EACH])),
+    "annotations": (OUTPUT, lambda n: delta(annotations=[{"type": str(n)}, *({} for _ in EACH)])),
     "log probabilities": (OUTPUT, lambda n: chunk({**choice(), "logprobs": {"content": [TOKEN] * 100}})),
     "unknown keys of log probabilities": (OUTPUT, lambda n: chunk({**choice(), "logprobs": fresh(n)})),
     "unknown keys of chunks": (OUTPUT, lambda n: chunk(**fresh(n))),

@@ -306,7 +306,11 @@ def _add_images(state: ChoiceState, images: list[Any]) -> int:
 
 
 def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
-    state.lists.setdefault("annotations", []).extend(annotations)
+    """Add annotations; DashScope's speech recognition sends all that came so far with each delta."""
+    kept = state.lists.setdefault("annotations", [])
+    if annotations[: len(kept)] == kept:
+        annotations = annotations[len(kept) :]
+    kept.extend(annotations)
     if state.observer is not None:
         for annotation in annotations:
             state.observer.on_annotation(state.index, annotation)
