@@ -224,6 +224,16 @@ def test_think_tags_beside_other_fields(payloads: list[dict[str, Any]], text: st
     adds_up(parser, chunks)
 
 
+@pytest.mark.parametrize("name", ["delta", "message"])
+def test_think_tags_in_content_that_is_flagged_as_a_thought(name: str) -> None:
+    """Its text is not reasoning in a field of its own, of which the tags would have a repetition."""
+    thought = {"content": "<thought>hm", "extra_content": {"google": {"thought": True}}}
+    payloads = [chunk({**choice(None), name: thought}), chunk(choice("</thought>Hi", "stop"))]
+    parser, chunks = read(payloads, ThinkTags("<thought>", "</thought>"))
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("Hi", "hm")
+    adds_up(parser, chunks)
+
+
 def test_think_tags_split_a_text_a_thousand_times() -> None:
     """Each part of it is a chunk, which takes far more memory than its text."""
     text = "<think>a</think>b" * 600 + "<think>c"

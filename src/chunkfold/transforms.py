@@ -132,10 +132,10 @@ class ThinkTags:
         # After a call no text continues the one before it.
         is_over = outcome_of(choice.finish_reason) is not None or choice.delta.tool_calls
         parts = list(self._parts(choice.index, held + (content or ""), hold=not is_over))
-        if own := reasoning_in(fields_of(choice.delta)):
-            parts = _without_repeats(parts, held + own)
         rest = _replaced(choice.delta, content=None)
         rest.__pydantic_fields_set__.discard("content")
+        if own := reasoning_in(fields_of(rest)):
+            parts = _without_repeats(parts, held + own)
         if not parts or (REASONING_FIELDS & rest.model_fields_set and parts[0].reasoning_content):
             return [rest, *parts]
         # The first stretch of text goes with all else that the delta has.
@@ -148,7 +148,7 @@ class ThinkTags:
         if not isinstance(content, str) or is_of_tool(vars(message)):
             return message
         parts = list(ThinkTags(*self._tags, inside=self._starts_inside)._parts(0, content, hold=False))
-        if own := reasoning_in(fields_of(message)):
+        if own := reasoning_in(fields_of(_replaced(message, content=None))):
             parts = _without_repeats(parts, own)
         split = _replaced(message, content="".join(text_of(part.content) for part in parts))
         if reasoning := "".join(part.reasoning_content or "" for part in parts):
