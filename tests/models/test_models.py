@@ -377,6 +377,7 @@ CACHED = [
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"audio_tokens": 1}}, 5, id="beside details without it"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"cached_tokens": None}}, 5, id="beside a null"),
     pytest.param({"cached_tokens": "5"}, None, id="no number"),
+    pytest.param({"cached_tokens": 2**63}, None, id="too large for a count"),
 ]
 
 
@@ -393,6 +394,7 @@ REASONING = [
     pytest.param({"reasoning_tokens": 5, "completion_tokens_details": None}, 5, id="beside null details"),
     pytest.param({"reasoning_tokens": 5, "completion_tokens_details": {"image_tokens": 1}}, 5, id="beside others"),
     pytest.param({"reasoning_tokens": [5]}, None, id="no number"),
+    pytest.param({"reasoning_tokens": 2**63}, None, id="too large for a count"),
 ]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from chunkfold.json_text.values import is_integer, is_object
+from chunkfold.json_text.values import is_int64, is_object
 from chunkfold.models.base import Model
 from chunkfold.models.content import fields_of
 
@@ -57,7 +57,7 @@ class CompletionUsage(Model):
         top = fields_of(self)
         inner = [vars(part) if isinstance(part, Model) else part for part in map(top.get, details)]
         found = [part.get(name) for part in inner if is_object(part)] + [top.get(other) for other in names]
-        counts = [count for count in found if is_integer(count)]
+        counts = [count for count in found if is_int64(count)]
         return next(filter(None, counts), 0 if counts else None)
 
 
