@@ -45,6 +45,11 @@ def test_chunkfold_gets_each_right(is_abuse: bool) -> None:
     }
 
 
+def test_chunkfold_is_judged_by_its_texts_and_calls_also_if_the_snapshot_has_an_error() -> None:
+    readings = [chunkfold_client().fold(stream.body) for stream in hostile_streams(abuse=False)]
+    assert all(None not in (reading.texts, reading.calls) for reading in readings)
+
+
 def test_the_set_is_large_and_has_no_doubles() -> None:
     assert len(STREAMS) == len(hostile_streams()) >= 60
     assert len({stream.body for stream in hostile_streams()}) == len(hostile_streams())

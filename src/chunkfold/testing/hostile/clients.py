@@ -152,4 +152,5 @@ def _fold(body: bytes) -> Reading:
     refused = None if parser.error is None else f"{type(parser.error).__name__}: {parser.error}"
     failures: dict[StreamEnd | None, Ending] = {StreamEnd.FAILED: "error", StreamEnd.INVALID: "invalid"}
     ending = "complete" if parser.error is None else failures.get(parser.end, "cut")
-    return replace(as_reading(parser.snapshot), refused=refused, ending=ending)
+    reading = as_reading(parser.snapshot)  # if it has an `error`, empty texts and calls would not be judged
+    return replace(reading, texts=reading.texts or (), calls=reading.calls or (), refused=refused, ending=ending)
