@@ -413,6 +413,15 @@ def test_record_shows_the_answer_while_it_records(output: Path) -> None:
     assert Recording.load(output).body == b"".join(WHOLE)
 
 
+def test_record_shows_what_a_replay_of_its_file_shows_also_of_an_index_that_wanders(output: Path) -> None:
+    with FakeProvider(
+        delta(content="Hello") + delta(index=1, content=" there") + delta("stop", index=1) + DONE
+    ) as provider:
+        recorded_live = run("record", provider.url, "-m", "m", "hi", "-o", str(output), "--show")
+    assert recorded_live.stdout == run("replay", str(output)).stdout == "Hello"
+    assert "choice 0 of 2 is shown" in recorded_live.stderr
+
+
 def test_a_replay_at_its_pace_makes_no_snapshot_per_read(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     snapshot = ChatCompletionParser.snapshot.fget

@@ -82,10 +82,10 @@ def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording
         started = clock()  # after the certificates are loaded
         with answer_to(client, request) as response:
             recorder = Recorder(response, started=started, clock=clock)
-            parser = ChatCompletionParser(
-                **request.parser_options,
+            parser = ChatCompletionParser(  # with the options of a replay
                 status_code=response.status_code,
                 headers=response.headers,
+                progress_timeout=request.read_timeout,
                 started=started,
                 clock=lambda: clock.last,
             )
