@@ -611,10 +611,12 @@ def pickled(parser: ChatCompletionParser) -> Any:
     return pickle.loads(pickle.dumps(parser))  # noqa: S301 - its own
 
 
-def test_an_unknown_field_is_measured_once_until_it_is_replaced() -> None:
+@each_case("holder", [list, lambda items: {"items": items}], ids=["list", "object"])
+def test_an_unknown_field_is_measured_once_until_it_is_replaced(holder: Callable[[list[Any]], Any]) -> None:
     """Was once wrong: all that was kept was measured again and again while more came."""
     fold, visited = StreamFold(), []
-    unknown = [{f"x{name}": [{"a": size}] * size} for name, size in [(0, 1000), (1, 1000), (1, 10), (2, 1)]]
+    sizes = [(0, 1000), (1, 1000), (1, 10), (2, 1)]
+    unknown = [{f"x{name}": holder([{"a": size}] * size)} for name, size in sizes]
     for fields in unknown:
         [one] = ChatCompletionParser().feed(chunk(choice(content="a", **fields), **fields))
         fold.add(one)
