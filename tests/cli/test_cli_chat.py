@@ -726,6 +726,11 @@ def test_more_than_a_screen_is_open_and_its_end_is_shown() -> None:
     assert len(screen_of(written_to(console), 40)) == 51
 
 
+def test_blanks_at_the_end_of_an_open_row_are_not_drawn() -> None:
+    console, _ = live()
+    assert Tail(console).fitted([Text("text  ")]) == ["text"]
+
+
 ZERO_WIDTH = ["\u200b", "\u0301", "\U0001f468\u200d", "\U0001f3fd", "\ufe0f\u200b"]
 
 
