@@ -81,7 +81,7 @@ class Lifecycle:
 
     @property
     def request_id(self) -> str | None:
-        """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
+        """The response's `x-request-id`, or another header for it; None if it has none."""
         return request_id(self._headers)
 
     @property

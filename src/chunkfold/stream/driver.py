@@ -118,7 +118,7 @@ class StreamDriver:
 
     @property
     def request_id(self) -> str | None:
-        """The response's `x-request-id`, or a gateway's name for it; None if it has none."""
+        """The response's `x-request-id`, or another header for it; None if it has none."""
         return self._parser.request_id
 
     @property
