@@ -628,6 +628,14 @@ def test_an_unknown_field_is_measured_once_until_it_is_replaced(holder: Callable
     assert deepcopy(fold).measure() == size
 
 
+def test_an_unknown_list_that_the_consumer_of_its_chunk_empties_can_be_measured_again() -> None:
+    parser = ChatCompletionParser()
+    [one] = parser.feed(chunk(choice(content="a", x=[{"a": 1}] * 1000)))
+    size = parser._fold.measure()
+    (one.choices[0].delta.model_extra or {})["x"].clear()
+    assert parser._fold.measure() <= size
+
+
 @pytest.mark.parametrize("again", [deepcopy, pickled])
 def test_what_a_copy_keeps_is_measured_anew(again: Callable[[Any], Any]) -> None:
     """Was once wrong: sizes were known by the identity of what was copied, and `feed` raised a `ValueError`."""

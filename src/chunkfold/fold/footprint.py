@@ -93,7 +93,7 @@ class Footprint:
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
         """The size of a list, or of the keys of an object; only what was added since the last time is measured."""
         _, length, size = self._known.get(id(part), (None, 0, _CONTAINER))
-        new = list(islice(reversed(part), len(part) - length))
+        new = list(islice(reversed(part), max(len(part) - length, 0)))  # a chunk's list may have been shortened since
         return self._remember(part, len(part), size + self._of(new) - _CONTAINER + _VALUE * len(new))
 
     def _of_replaced(self, fields: Mapping[str, Any]) -> int:
