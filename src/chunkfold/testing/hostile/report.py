@@ -41,7 +41,7 @@ def score_of(verdicts: Sequence[Verdict], *, complete: bool | None = None) -> Sc
 
 
 def plain_text(results: Results, *, with_peers: bool = True) -> str:
-    """How many streams each client got right, then its wrong results; with peers, those that are not installed."""
+    """How many streams each client got right, its wrong results, and with peers which of them are not installed."""
     rows = [("", *_COLUMNS), *((_title(client), *_cells(verdicts)) for client, verdicts in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
