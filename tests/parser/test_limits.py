@@ -568,6 +568,7 @@ GROWING: dict[str, Callable[[list[Any]], dict[str, Any]]] = {
     "reasoning_items": lambda items: choice(reasoning_items=items),
     "reasoning_items beside a ruled field": lambda items: choice(reasoning_items=items, reasoning_text="a"),
     "logprobs.reasoning_content": lambda items: choice(content="a") | {"logprobs": {"reasoning_content": items}},
+    "messages of a tool": lambda items: choice(role="tool", content=items),
 }
 
 
