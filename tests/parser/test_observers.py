@@ -179,6 +179,16 @@ def test_an_observer_that_comes_late_is_told_what_comes_then() -> None:
     assert first.ends == second.ends == last.ends == ["finished"]
 
 
+def test_an_observer_that_another_one_adds_is_told_what_comes_then() -> None:
+    """Was once wrong: it was told of the chunks that were just reported, and one that adds itself never ended."""
+    late: list[Log] = []
+    parser = ChatCompletionParser()
+    parser.observe(on_chunks=lambda parser, _: late.append(Log()) or late[-1].observe(parser))
+    parser.feed(HI + HI)
+    parser.feed(HI)
+    assert [log.chunks for log in late] == [[1], []]
+
+
 def test_a_copy_has_no_observers() -> None:
     """Was once wrong: the observers of a copy were called with the original, and a pickle could not be made."""
     told: list[Any] = []

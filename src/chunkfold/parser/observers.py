@@ -39,7 +39,7 @@ class Observers:
         count = chunks - self._reported
         if count:
             self._reported = chunks
-            for subject, on_chunks, _ in self._observers:
+            for subject, on_chunks, _ in [*self._observers]:  # one that is added meanwhile is told only what follows
                 _call(on_chunks, subject(), count)
         if has_ended:
             with suppress(IndexError):  # taken once, even if another thread closes the stream
