@@ -39,6 +39,13 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
         lambda n: delta(content=f"word {n}", index=n % 2),
         {"validated": (14, 7), "fed": (14, 11), "folded": (10, 6)},
     ),
+    "usage of choices in turn": (
+        lambda n: chunk(
+            choice(content=f"word {n}", index=n % 2),
+            usage={"prompt_tokens": 9, "completion_tokens": n, "total_tokens": n + 9},
+        ),
+        {"validated": (25, 18), "fed": (19, 15), "folded": (14, 9)},
+    ),
     "reasoning": (
         lambda n: delta(reasoning_content=f"word {n}"),
         {"validated": (16, 9), "fed": (16, 6), "folded": (12, 1)},
@@ -93,7 +100,7 @@ def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytes
     parser = ChatCompletionParser()
     take = parser.fold if way == "folded" else parser.feed
     take(delta(role="assistant", content="") + delta(tool_calls=[fragment(0, "call_1", "f", "")]))
-    take(delta(index=1, content="") if name == "text of choices in turn" else b"")
+    take(delta(index=1, content="") if "of choices in turn" in name else b"")
     for number in range(20):
         take(event(number))
     one = calls(take, event(20))

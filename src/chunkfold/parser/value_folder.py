@@ -176,8 +176,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         return None
     counts = numbers["count"]
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
-    has_block = bool(delta.reasoning_details)
-    is_more_kept = is_deep or (has_index and (numbers["unknown"] or any(unknown[1:]) or usage or has_block))
+    is_more_kept = is_deep or (has_index and (any(unknown[1:]) or delta.reasoning_details))
     kept = (fold.extra, state.extra, state.message_extra)
     return Meaning(
         texts=numbers["text"],
