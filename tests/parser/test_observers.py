@@ -189,6 +189,15 @@ def test_an_observer_that_another_one_adds_is_told_what_comes_then() -> None:
     assert [log.chunks for log in late] == [[1], []]
 
 
+def test_after_the_end_that_an_observer_causes_no_chunks_are_told() -> None:
+    told: list[str] = []
+    parser = ChatCompletionParser()
+    parser.observe(on_chunks=lambda parser, _: parser.leave())
+    parser.observe(on_chunks=lambda *_: told.append("chunks"), on_end=lambda _: told.append("end"))
+    parser.feed(HI)
+    assert told == ["end"]
+
+
 def test_a_copy_has_no_observers() -> None:
     """Was once wrong: the observers of a copy were called with the original, and a pickle could not be made."""
     told: list[Any] = []

@@ -7,6 +7,7 @@ read is up to date. Observers do not refer to the stream itself, so they do not 
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 from weakref import ref
 
@@ -39,7 +40,8 @@ class Observers:
         count = chunks - self._reported
         if count:
             self._reported = chunks
-            for subject, on_chunks, _ in [*self._observers]:  # one that is added meanwhile is told only what follows
+            # One that is added meanwhile is told only of what follows; if the stream is closed meanwhile, all are done.
+            for subject, on_chunks, _ in islice(self._observers, len(self._observers)):
                 _call(on_chunks, subject(), count)
         if has_ended:
             with suppress(IndexError):  # taken once, even if another thread closes the stream
