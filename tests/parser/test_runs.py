@@ -189,6 +189,13 @@ def with_usage(text: bytes) -> bytes:
     return counted(text, 7 * sum(text) % 1000)
 
 
+def counted_in_detail(text: bytes) -> bytes:
+    """No count is 0."""
+    tokens = 1 + sum(text)
+    details = b'"completion_tokens_details":{"reasoning_tokens":%d},"prompt_tokens"' % tokens
+    return counted(text, tokens).replace(b'"prompt_tokens"', details)
+
+
 def apart(text: bytes) -> bytes:
     return detailed(text).replace(b'"reasoning":"', b'"reasoning":"another ')
 
@@ -218,6 +225,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "four choices with an unknown field": lambda text: said(text, sum(text) % 4, more=b',"x":"%b"' % text),
     "four choices by the second": lambda text: at(1 + sum(text) % 7, in_turns(text)),
     "arguments by the second": lambda text: at(1 + sum(text) % 7, argued(text)),
+    "text with details of usage by the second": lambda text: at(1 + sum(text) % 7, counted_in_detail(text)),
     "text with usage by the second": lambda text: at(1 + sum(text) % 7, with_usage(text)),
     "details": detailed,
     "summaries": summarised,

@@ -52,6 +52,14 @@ def test_gaps_are_those_between_reads_that_brought_chunks() -> None:
     assert parser.timing.gaps == Gaps(count=2, mean=2.5, p50=1.0, p95=4.0, p99=4.0, longest=4.0)
 
 
+def test_the_end_of_the_body_alone_is_no_chunk() -> None:
+    parser = ChatCompletionParser(started=0.0)
+    for seconds, data in [(1.0, HI), (2.0, PING)]:
+        parser.feed(data, arrived=seconds)
+    parser.close()
+    assert (parser.timing.last_chunk, parser.timing.last_byte, parser.timing.gaps) == (1.0, 2.0, None)
+
+
 def test_a_large_read_in_slices_is_one_read() -> None:
     parser = ChatCompletionParser(started=0.0, clock=lambda: 1.0)
     for _ in feed_in_slices(parser, HI * 500):

@@ -1189,6 +1189,26 @@ def test_a_stream_that_its_callback_closed_yields_nothing_more(view: str, hook: 
     assert stream.end is (StreamEnd.CLOSED if hook == "on_server_sent_event" else StreamEnd.FINISHED)
 
 
+@pytest.mark.parametrize("leave", ["close", "drain"])
+def test_a_stream_that_was_left_between_events_yields_no_chunks(leave: str) -> None:
+    # Leaving notes that there is no id.
+    stream = ChatCompletionStream([event({"choices": [{"index": 0, "delta": {"content": "Hi"}}]}), STOP])
+    next(stream.events())
+    getattr(stream, leave)()
+    assert next(stream, None) is None
+
+
+def test_draining_within_a_read_after_closing() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield HELLO
+        stream.close()
+        drained.append(stream.drain().text)
+
+    drained: list[str] = []
+    stream = ChatCompletionStream(pieces())
+    assert [chunk.text for chunk in stream] == drained == ["Hello"]
+
+
 async def test_cancelling_while_draining(library: Any) -> None:
     """It passes unchanged, and the response is closed."""
     front = AsyncChatCompletionStream
