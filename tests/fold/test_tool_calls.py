@@ -610,10 +610,10 @@ def test_of_a_function_and_a_custom_tool_the_empty_one_is_none(function: Any, cu
     """Was once wrong: an unknown key of the tool was taken for the arguments of the function."""
     whole, empty = ("custom", "function") if type_ == "custom" else ("function", "custom")
     sent = {"function": function, "custom": custom}
-    fragment = {"index": 0, "id": "a", "type": "function"}
-    for fragments in ([{**fragment, **sent}], [{**fragment, whole: sent[whole]}, {"index": 0, empty: sent[empty]}]):
-        (call,) = read(*fragments).completion().tool_calls
-        assert call.model_dump() == {"id": "a", "type": type_, whole: sent[whole]}
+    for fragment in ({"index": 0, "id": "a", "type": "function"}, {"index": 0, "id": "a"}):
+        for fragments in ([{**fragment, **sent}], [{**fragment, whole: sent[whole]}, {"index": 0, empty: sent[empty]}]):
+            (call,) = read(*fragments).completion().tool_calls
+            assert call.model_dump() == {"id": "a", "type": type_, whole: sent[whole]}
 
 
 @each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
