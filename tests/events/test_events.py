@@ -820,6 +820,9 @@ USAGES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     "details of the provider's own":
         ([{"x": {"y": {"a": 1}}}, {"x": {"y": {"b": 2}}}], [{"x": {"y": {"a": 1}}}, {"x": {"y": {"a": 1, "b": 2}}}]),
     "a 0 that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": 0}], [{"prompt_tokens": 1}]),
+    "a total that becomes the sum again":
+        ([{"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}, {"total_tokens": 2}],
+         [{"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}]),
     "a null that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": None}], [{"prompt_tokens": 1}]),
 }  # fmt: skip
 

@@ -226,6 +226,7 @@ USAGES = {
         ([counts(10, 1, 11), counts(completion=5, total=5)], counts(10, 5, 15), {"CF402"}),
     "also where a 0 was held back": ([counts(10, 0, 10), counts(0, 5, 5)], counts(10, 5, 15), {"CF401", "CF402"}),
     "a total that was sent too small stays": ([counts(10, 5, 12)] * 2, counts(10, 5, 12), set()),
+    "also where a part of it comes again": ([counts(10, 5, 12), counts(10)], counts(10, 5, 12), set()),
     "also beside other keys: it was not the merge that made it so":
         ([{"x": 1}, counts(10, 5, 12)], counts(10, 5, 12, x=1), set()),
     "a larger total stays": ([counts(10, 5, 99), counts(completion=6)], counts(10, 6, 99), set()),

@@ -60,7 +60,7 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     The same holds for the objects of details. Usage that comes more than once is cumulative, so nothing is summed. But
     if a merge leaves a total below prompt + completion (Anthropic's counts come in two parts), it becomes their sum.
 
-    Returns `usage` itself if nothing changes, else a new object that shares the unchanged values with it. Neither
+    Returns `usage` itself if nothing new came, else a new object that shares the unchanged values with it. Neither
     argument is changed, so you can keep earlier results. Each object keeps the first hundred of its unknown keys.
     """
     counts = fields_of(new)
@@ -74,7 +74,6 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     if is_mixed and all(map(is_int64, known)) and total < prompt + completion:
         log.note(anomalies.TOTAL_TOO_SMALL, f"{total} < {prompt} + {completion}")
         merged["total_tokens"] = prompt + completion
-        return usage if merged == usage else merged
     return merged
 
 

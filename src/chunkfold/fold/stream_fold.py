@@ -265,8 +265,8 @@ class StreamFold:
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         known = self._usage
-        self._usage = merge_usage({} if known is None else known, usage, self.log)
-        if self.observer is not None and self._usage is not known:
+        self._usage = merge_usage(known or {}, usage, self.log)
+        if self.observer is not None and self._usage != known:
             self.observer.on_usage(self._usage)
 
     def _add_choice(self, choice: ChunkChoice) -> None:
