@@ -198,18 +198,16 @@ class ContentParts:
         """What they keep; see `footprint`."""
         return Kept((self._parts,), (self._starts, self.images))
 
-    def add(self, part: dict[str, Any], start: int, *, may_continue: bool) -> bool:
-        """Fold in a part, or a piece of the last one, after that many characters of text; return whether it is new."""
+    def add(self, part: dict[str, Any], start: int, *, may_continue: bool) -> None:
+        """Fold in a part, or a piece of the last one, after that many characters of text."""
         if may_continue:
             if self._starts and start != self._starts[-1]:
                 self._parts.end_block()
             self._parts.add([part])
         else:
             self._parts.add_whole(part)
-        is_new = len(self._parts) > len(self._starts)
-        if is_new:
+        if len(self._parts) > len(self._starts):
             self._starts.append(start)
-        return is_new
 
     def snapshot(self, text: str) -> list[dict[str, Any]]:
         """All parts so far, and between them the rest of the text as parts of type "text"."""

@@ -169,8 +169,8 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
 def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
     """Keep a part as it was sent; return how many characters of output it has, besides text."""
     parts = state.content_parts = state.content_parts or ContentParts()
-    is_new = parts.add(part, state.texts["content"].tell(), may_continue=kind == "reasoning")
-    if is_new and kind == "other":
+    parts.add(part, state.texts["content"].tell(), may_continue=kind == "reasoning")
+    if kind == "other":
         state.begin_part("content_parts", parts.others)
         if is_image(part):
             parts.images[parts.others] = part
