@@ -142,9 +142,8 @@ class ToolCall:
         function, custom = fields.get("function"), fields.get("custom")
         if function is not None:
             text = function.__dict__.get("arguments") or ""
-            unknown = function.__pydantic_extra__
-            if unknown:
-                keep_unknown(self.part_extra, unknown)
+            if function.__pydantic_extra__:
+                keep_unknown(self.part_extra, function.__pydantic_extra__)
         if custom is not None:
             is_new = function is None and self.type is None and not self.has_name and not self.has_text
             self.is_custom |= is_new or self.type == "custom" or any(custom.__dict__.values())
