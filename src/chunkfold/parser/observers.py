@@ -40,7 +40,7 @@ class Observers:
         count = chunks - self._reported
         if count:
             self._reported = chunks
-            # One that is added meanwhile is told only of what follows; if the stream is closed meanwhile, all are done.
+            # Without those that are added meanwhile. If one of them ends the stream, there are none left.
             for subject, on_chunks, _ in islice(self._observers, len(self._observers)):
                 _call(on_chunks, subject(), count)
         if has_ended:
