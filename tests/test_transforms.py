@@ -911,6 +911,7 @@ def test_a_tool_message_in_another_index_is_not_another_answer() -> None:
     [
         pytest.param([chunk(choice("Hi", "stop")), chunk(choice(None, None, 1))], "finished", id="nothing goes on"),
         pytest.param([chunk(choice("Hi", "stop")), chunk(choice("!", None, 1))], "truncated", id="another goes on"),
+        pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!", None, 1))], "finished", id="it goes on itself"),
         pytest.param([chunk(choice("Hi", "stop"), choice(None, "length", 1))], "finished", id="both finish"),
         pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!"))], "truncated", id="choice 0 goes on"),
     ],

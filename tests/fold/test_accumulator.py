@@ -624,6 +624,7 @@ BLOCKS = {
     "the signed block repeats the text, twice":
         ([[block()], [block(signature="s")], [block(signature="s")]], [block(signature="s")], "hm"),
     "pieces": ([[block()], [block()]], [block("hmhm")], "hmhm"),
+    "a signature that is empty": ([[block(signature="")]], [block()], "hm"),
     "after a signature comes another block":
         ([[block(signature="s")], [block("so")]], [block(signature="s"), block("so")], "hmso"),
     "by index":
@@ -1504,6 +1505,7 @@ GAPS_IN_A_LIST = {
     "text after reasoning": ({"reasoning": "r"}, [THINKING, HI_PART, IMAGE], ("Hi", "r", [HI_PART, IMAGE])),
     "an image after an image": ({"content": [IMAGE]}, [HI_PART, IMAGE], ("Hi", "", [IMAGE, HI_PART])),
     "an image after a reference": ({"content": [REFERENCE]}, [IMAGE], ("", "", [REFERENCE, IMAGE])),
+    "no text after reasoning": ({"reasoning": "r"}, [THINKING], (None, "r", None)),
     "nothing": ({"content": [HI_PART, THINKING, IMAGE]}, [HI_PART, THINKING, IMAGE], ("Hi", "T", [HI_PART, THINKING, IMAGE])),
 }  # fmt: skip
 
