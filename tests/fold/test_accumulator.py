@@ -350,6 +350,16 @@ def test_usage_of_a_wrong_type_is_noted_wherever_it_stands() -> None:
     ]
 
 
+@pytest.mark.parametrize("place", ["top", "choice", "x_groq"])
+def test_counts_are_read_from_strings_wherever_usage_stands(place: str) -> None:
+    usage = {"usage": {"prompt_tokens": "3", "total_tokens": 5.0, "prompt_tokens_details": {"cached_tokens": "2"}}}
+    sent = {"top": usage, "choice": {"choice": usage}, "x_groq": {"x_groq": usage}}[place]
+    parser = fold(*said({"content": "a"}), chunk({}, **sent))
+    counted = parser.completion().usage
+    assert (counted.prompt_tokens, counted.total_tokens, counted.cached_tokens) == (3, 5, 2)
+    assert [(one.rule.id, one.count) for one in parser.anomalies if one.rule.id == "CF215"] == [("CF215", 3)]
+
+
 def test_usage_after_the_finish_reason() -> None:
     """A trailer with empty choices; NagaAI's has nothing else at all."""
     parser = fold(*said({"content": "a"}), {"choices": [], "usage": {"total_tokens": 4}})

@@ -56,7 +56,7 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     _drop_empty_values(fields, notes)
     _move_audio(fields)
     _repair_calls(fields, notes)
-    _read_spelled_numbers(fields, notes, ())
+    read_spelled_numbers(fields, notes, ())
     try:
         chunk, wrong = validate_leniently(ChatCompletionChunk, fields)
     except ValueError as error:
@@ -148,7 +148,7 @@ def _json_text(value: Any) -> str:
         raise UnreadableError(TOO_LONG) from None
 
 
-def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
+def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
     """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
     for key, item in _items(value):
         place = (*path, key)
@@ -160,7 +160,7 @@ def _read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
                     (anomalies.NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}")
                 )
         elif item and is_container(item) and _is_structure(path, key):
-            _read_spelled_numbers(item, notes, place)
+            read_spelled_numbers(item, notes, place)
 
 
 def whole_number(item: Any) -> int | None:
