@@ -644,6 +644,8 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "a completion": (compact_json(COMPLETION), "finished"),
     "a completion over several lines": (json.dumps(COMPLETION, indent=2).encode(), "finished"),
     "a completion behind blank lines": (b"\n\n\n" + compact_json(COMPLETION), "finished"),
+    "a completion before comments": (compact_json(COMPLETION) + b"\n\n: ping\n\n:\n", "finished"),
+    "an error before a comment": (compact_json({"code": 429}) + b"\r\r: ping\r", "failed"),
     "HTML": (b"<!doctype html>\n<title>Blocked</title>\n<style>\na:hover {}\n:root {}\n</style>", "invalid"),
     "text": (b"upstream connect error", "invalid"),
     "text that begins like a field": (b"database is down", "invalid"),
@@ -728,6 +730,15 @@ def test_a_whole_completion_is_one_chunk() -> None:
     # That there was no [DONE] and no delta is what the one rule says already.
     assert "CF109" in rules(parser)
     assert "CF501" not in rules(parser)
+
+
+@each_case("end_of_line", [b"\n", b"\r\n", b"\r"])
+def test_comments_between_a_whole_completion_and_done_change_nothing(end_of_line: bytes) -> None:
+    sent = json.dumps(COMPLETION, indent=1).encode()
+    expected = parse(sent + b"\n\n" + DONE)
+    parser = parse((sent + b"\n\n: ping\n: pong\n\n" + DONE).replace(b"\n", end_of_line))
+    assert parser.completion() == expected.completion()
+    assert rules(parser) == rules(expected)
 
 
 def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:

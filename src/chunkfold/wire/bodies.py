@@ -1,5 +1,6 @@
 """Parse a body that is not an event stream: a whole completion, an error, or the body of a refused response."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from chunkfold.wire.reading import read_json, unwrapped
 
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
+_COMMENT: Final = re.compile(rb"(?<=[\r\n]):")
+_COMMENT_LINES: Final = re.compile(rb"(?::[^\r\n]*+|[\r\n]++)*+")  # in one step
 
 
 def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
@@ -27,7 +30,7 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     `is_opening` says that it is only the text before an event stream: then an error has to be unambiguous.
     """
     payload = Payload()
-    value, _ = read_json(body, payload.notes)
+    value, _ = read_json(_without_comments(body), payload.notes)
     value = unwrapped(value, payload.notes)
     if not is_object(value):
         return None
@@ -44,6 +47,13 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     chunk = {**value, "object": CHUNK_OBJECT, "choices": [_with_delta(choice) for choice in choices]}
     take_chunk(event, chunk, payload)
     return payload
+
+
+def _without_comments(body: bytes) -> bytes:
+    """A body without the comments after it, which a gateway adds to keep the connection alive."""
+    first = _COMMENT.search(body)
+    is_last = first is not None and _COMMENT_LINES.fullmatch(body, first.start()) is not None
+    return body[: first.start()] if first is not None and is_last else body
 
 
 def _with_delta(choice: Any) -> Any:
