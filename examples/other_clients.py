@@ -26,6 +26,7 @@ REQUEST: Any = {
     "stream": True,
 }
 CONNECT, SILENCE = 10, 120  # the most seconds until there is a connection, and until the next bytes
+TOTAL = 900  # the most seconds for a whole answer
 
 
 def reads(raw: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
@@ -59,8 +60,8 @@ def with_urllib3(url: str) -> ChatCompletion:
 
 
 async def with_aiohttp(url: str) -> ChatCompletion:
-    """By default aiohttp ends every response after five minutes, however lively it is."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT, sock_read=SILENCE)
+    """By default aiohttp ends every response after five minutes; without any total, a broken one may never end."""
+    timeout = aiohttp.ClientTimeout(total=TOTAL, sock_connect=CONNECT, sock_read=SILENCE)
     async with (
         aiohttp.ClientSession(headers=HEADERS, timeout=timeout) as session,
         session.post(url, json=REQUEST) as got,

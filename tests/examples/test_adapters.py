@@ -45,6 +45,7 @@ from chunkfold.testing import (
     DONE,
     Answer,
     FakeProvider,
+    Raw,
     ReceivedRequest,
     chunk,
     delta,
@@ -710,6 +711,16 @@ class TestOtherClients:
             with pytest.raises(StreamInterruptedError):
                 ask(provider.url)
             assert has_left(provider.requests[0])
+
+    def test_a_chunk_of_an_invalid_size_is_an_interruption(
+        self, ask: Any, clients: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(clients, "TOTAL", 1)  # only this makes aiohttp stop waiting
+        with FakeProvider(Answer([HI, 0.2, Raw(b"zz\r\n")], ending="open")) as provider:
+            with pytest.raises(StreamInterruptedError) as caught:
+                ask(provider.url)
+            assert caught.value.snapshot is not None
+            assert caught.value.snapshot.text == "Hi "
 
 
 # The openai SDK
