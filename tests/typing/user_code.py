@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 import chunkfold
 from chunkfold.otel import instrument
+from chunkfold.recording import Recorder, Recording
 from chunkfold.testing import (
     FakeProvider,
     FakeResponse,
@@ -109,6 +110,14 @@ def wrap(response: httpx.Response, pieces: list[bytes], generator: Iterator[byte
 def wrap_async(generator: AsyncIterator[bytes]) -> None:
     """What the async stream takes."""
     chunkfold.AsyncChatCompletionStream(generator, total_timeout=60.0)
+
+
+def record(response: httpx.Response, other: httpx2.Response, recording: Recording) -> None:
+    """A response that is recorded, and a recording."""
+    chunkfold.ChatCompletionStream(Recorder(response))
+    chunkfold.AsyncChatCompletionStream(Recorder(other))
+    chunkfold.ChatCompletionStream(recording)
+    chunkfold.AsyncChatCompletionStream(recording)
 
 
 def look(completion: chunkfold.ChatCompletion) -> None:

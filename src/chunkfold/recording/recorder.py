@@ -33,6 +33,10 @@ class Recorder:
         ValueError: `started` is later than the clock's reading: it is from another clock.
     """
 
+    # What makes it a response for pyright, which does not see `__getattr__` as an attribute of any name.
+    status_code: int
+    headers: Any
+
     def __init__(
         self,
         response: Any,
