@@ -32,8 +32,9 @@ from chunkfold import (
     InvalidStreamError,
     StreamInterruptedError,
     connect,
+    encode_event,
 )
-from chunkfold.testing import Answer, FakeProvider
+from chunkfold.testing import Answer, FakeProvider, StreamBuilder
 from chunkfold.testing.answers import Framing
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -270,6 +271,15 @@ def step_for(size: int) -> int:
     """To read all beginnings of a body costs its size squared, so the longer ones are cut less often."""
     steps = [(2_000, 7), (20_000, 127), (200_000, 2003)]
     return next((step for most, step in steps if size <= most), 3989)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+def test_an_error_that_a_gateway_sends_after_a_cut(line_end: bytes) -> None:
+    body = StreamBuilder().comment("ping").text("Hi").tool_call("f", "{}").body.replace(b"\n", line_end)
+    for size in range(len(body) + 1):
+        parser = ChatCompletionParser()
+        parser.feed(body[:size] + b"\n" + encode_event('{"error": {"message": "The provider failed."}}'))
+        assert repr(parser.error) == "APIError('The provider failed.')", size
 
 
 @pytest.mark.slow
