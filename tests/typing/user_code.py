@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from http.client import HTTPResponse
 from typing import Any, TypedDict, assert_never, assert_type
 
 import httpx
@@ -110,6 +111,14 @@ def wrap(response: httpx.Response, pieces: list[bytes], generator: Iterator[byte
 def wrap_async(generator: AsyncIterator[bytes]) -> None:
     """What the async stream takes."""
     chunkfold.AsyncChatCompletionStream(generator, total_timeout=60.0)
+
+
+def read_other_clients(response: HTTPResponse, pieces: list[bytes]) -> None:
+    """Headers of the standard library, which are not a mapping, and one whose value is None."""
+    missing: dict[str, str | None] = {"retry-after": None}
+    chunkfold.ChatCompletionStream(response, status_code=response.status, headers=response.headers)
+    chunkfold.ChatCompletionStream(pieces, headers=missing)
+    chunkfold.error_from_response(response.status, response.headers, response.read())
 
 
 def record(response: httpx.Response, other: httpx2.Response, recording: Recording) -> None:

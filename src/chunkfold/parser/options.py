@@ -7,6 +7,7 @@ from chunkfold.event_stream.server_sent_event import ServerSentEvent
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.transforms import Transform
+from chunkfold.wire.headers import GivenHeaders
 
 DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20  # bytes
 DEFAULT_MAX_EVENT_ITEMS: Final = 250_000
@@ -36,7 +37,7 @@ class ParserOptions(ReadOptions, total=False):
     """The options of `ChatCompletionParser`, which describes them. The streams and `replay` take the same."""
 
     status_code: int | None
-    headers: Mapping[str, str] | None
+    headers: GivenHeaders | None
     started: float | None
 
 

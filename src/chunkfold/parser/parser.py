@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from chunkfold.parser.options import (
 from chunkfold.parser.refused_body import MAX_BODY_SECONDS, RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.transforms import Transform, check_transforms
-from chunkfold.wire.headers import Headers
+from chunkfold.wire.headers import GivenHeaders, Headers
 
 _LARGE_READ: Final = 2**20  # bytes
 
@@ -78,7 +78,7 @@ class ChatCompletionParser(Lifecycle):
         progress_timeout: float | None = None,
         total_timeout: float | None = None,
         status_code: int | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: GivenHeaders | None = None,
         on_server_sent_event: OnServerSentEvent | None = None,
         clock: Callable[[], float] = time.monotonic,
         transforms: Sequence[Transform] = (),

@@ -1,7 +1,6 @@
 """Parse a body that is not an event stream: a whole completion, an error, or the body of a refused response."""
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -13,7 +12,7 @@ from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.chunk import CHUNK_OBJECT
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
-from chunkfold.wire.headers import Headers
+from chunkfold.wire.headers import GivenHeaders, Headers
 from chunkfold.wire.payload import Payload, take_chunk, take_object
 from chunkfold.wire.raw_data import error_comment
 from chunkfold.wire.reading import read_json, unwrapped
@@ -90,7 +89,7 @@ def _read_and_quoted(body: bytes) -> tuple[bytes, bytes]:
 
 
 def error_from_response(
-    status_code: int, headers: Mapping[str, str], body: bytes | bytearray | memoryview
+    status_code: int, headers: GivenHeaders, body: bytes | bytearray | memoryview
 ) -> APIStatusError:
     """Create the error for a response whose status is not 2xx.
 

@@ -1,10 +1,10 @@
 """Read a response's headers: the id of the request, and how long to wait before another attempt."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final, cast
+from typing import Any, Final, Protocol
 
 # Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey, one-api. Of the providers,
 # Azure, AWS, OpenRouter, Mistral, Moonshot, MiniMax, DeepSeek, Zhipu and Kimi Code have their own names.
@@ -20,14 +20,21 @@ READ_HEADERS: Final = frozenset(
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
+class GivenHeaders(Protocol):
+    """Headers as clients have them: a mapping, or the `email.message.Message` of the standard library's clients."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Names and values: text, or bytes; a value may be None."""
+        ...
+
+
 class Headers(Mapping[str, str]):
     """A response's headers: names in lower case, looked up in any. One whose value is None was not sent."""
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
+    def __init__(self, headers: GivenHeaders) -> None:
         if not hasattr(headers, "items"):
             raise TypeError(f"headers: expected a mapping, received {type(headers).__name__}")
-        given = cast("Mapping[str, str | None]", headers)
-        self._headers = {_text(name).lower(): _text(value) for name, value in given.items() if value is not None}
+        self._headers = {_text(name).lower(): _text(value) for name, value in headers.items() if value is not None}
 
     def __getitem__(self, name: str) -> str:
         return self._headers[name.lower()]
