@@ -49,7 +49,7 @@ def answer(client: httpx.Client, first: str, second: str, messages: list[dict[st
 def main() -> None:
     """Ask, and say what happens behind the scenes."""
     told = "{0.caused_by}\n  -> the same request again in {0.wait_for:.1f} s"
-    stamina.instrumentation.set_on_retry_hooks([lambda retry: print(told.format(retry))])
+    stamina.instrumentation.set_on_retry_hooks([lambda details: print(told.format(details))])
     client = httpx.Client(timeout=httpx.Timeout(10, read=120), trust_env=False)
     with client, FakeProvider(REFUSED, RESET, FAILED, CUT) as first, FakeProvider(REST) as second:
         print("\n" + repr(answer(client, first.url, second.url, [{"role": "user", "content": "Tell me a tale."}])))
