@@ -237,17 +237,15 @@ class EventStreamDecoder:
         begin = 0
         while (run := RUN.match(data, begin)) is not None:
             end = run.end()
-            if end - begin < _SHORT_RUN:
-                end = max(end, end_of_stretch(data, begin))
-                self._take_each(data[begin:end].splitlines(keepends=True), events)
-            elif self._is_one_step(run):
+            if end - begin >= _SHORT_RUN and self._is_one_step(run):
                 if run["data"]:
                     self._take_line(b"data: " + values_of(run["data"]), events)
                 elif run["line"]:
                     self._take_line(run["line"].rstrip(b"\r\n"), events)
                 self.offset += end - begin
             else:
-                self._take_each(run[0].splitlines(keepends=True), events)
+                end = max(end, end_of_stretch(data, begin))
+                self._take_each(data[begin:end].splitlines(keepends=True), events)
             if self.limit_exceeded:
                 return
             begin = end
