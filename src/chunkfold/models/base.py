@@ -26,7 +26,6 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
-    "model_attributes_type": "an object",
 }
 
 
