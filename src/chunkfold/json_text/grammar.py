@@ -6,11 +6,11 @@ from typing import Final
 SPACE: Final = re.compile(r"[ \t\n\r]*")
 PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 ESCAPE: Final = re.compile(
-    r"\\(?:[\"\\/bfnrt]|u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}"
-    r"|(?P<half>u[dD][89a-fA-F][\da-fA-F]{2})|u[\da-fA-F]{4})"
+    r"\\(?:[\"\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|u[0-9a-fA-F]{4})"
 )
 OPEN_ESCAPE: Final = re.compile(
-    r"\\(?:u[\da-fA-F]{0,3}|u[dD][89abAB][\da-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][\da-fA-F]?)?)?)?)?)?"
+    r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?)?"
 )
 SCALAR: Final = re.compile(r"[-+.\w]*", re.ASCII)
 NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
