@@ -96,7 +96,7 @@ def parse_slowly(event: ServerSentEvent) -> Payload:
 def _without_keep_alives(event: ServerSentEvent, payload: Payload) -> ServerSentEvent:
     """The event without the keep-alives that its data begins with, which lost their blank line; unless it is all."""
     rest = raw_data.after_keep_alives(event.data)
-    if not rest.strip():
+    if len(rest) == len(event.data) or not rest.strip():
         return event
     dropped = event.data[: -len(rest)]
     kinds = ((anomalies.COMMENT_IN_DATA, b":" in dropped), (anomalies.NULL_DATA, raw_data.NULL_LINE.search(dropped)))
