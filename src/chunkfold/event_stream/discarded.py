@@ -120,7 +120,7 @@ class Discarded:
 
         If the block has data, only bare JSON is an error, at its own offset: a gateway adds it to what it passes on.
         """
-        if self._has_no_error and self._json and is_bare_error(self._json):
+        if self._has_no_error and is_bare_error(self._json):
             self._error, self._error_offset = bytes(self._json), self._json_offset
             offset = self._json_offset if offset is None else offset
         if has_data:

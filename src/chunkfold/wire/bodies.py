@@ -51,8 +51,9 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
 def _without_comments(body: bytes) -> bytes:
     """A body without the comments after it, which a gateway adds to keep the connection alive."""
     first = _COMMENT.search(body)
-    is_last = first is not None and _COMMENT_LINES.fullmatch(body, first.start()) is not None
-    return body[: first.start()] if first is not None and is_last else body
+    if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
+        return body
+    return body[: first.start()]
 
 
 def _with_delta(choice: Any) -> Any:
