@@ -646,6 +646,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "a completion behind blank lines": (b"\n\n\n" + compact_json(COMPLETION), "finished"),
     "a completion before comments": (compact_json(COMPLETION) + b"\n\n: ping\n\n:\n", "finished"),
     "an error before a comment": (compact_json({"code": 429}) + b"\r\r: ping\r", "failed"),
+    "text behind a comment": (compact_json(COMPLETION) + b"\n: ping\nupstream failed\n", "invalid"),
     "HTML": (b"<!doctype html>\n<title>Blocked</title>\n<style>\na:hover {}\n:root {}\n</style>", "invalid"),
     "text": (b"upstream connect error", "invalid"),
     "text that begins like a field": (b"database is down", "invalid"),

@@ -299,6 +299,19 @@ def test_a_run_is_its_events_for_who_takes_events(name: str) -> None:
     assert events_of([*before, b"".join(run)]) == expected
 
 
+def test_a_piece_goes_to_the_block_of_its_type_also_of_choices_by_turns() -> None:
+    parser = ChatCompletionParser()
+    expected: list[dict[str, str]] = [{} for _ in range(4)]
+    for number in range(100):
+        place, text = number % 4, f"{number} "
+        kind, name = (summarised, "reasoning.summary") if number % 10 == 0 else (detailed, "reasoning.text")
+        expected[place][name] = expected[place].get(name, "") + text
+        alone = kind(text.encode()).replace(b'"content":"",', b"")
+        parser.fold(alone.replace(b'"index":0,"delta"', b'"index":%d,"delta"' % place))
+    blocks = [one.message.reasoning_details or [] for one in parser.snapshot.choices]
+    assert [{one["type"]: one.get("text") or one["summary"] for one in of_one} for of_one in blocks] == expected
+
+
 def test_in_a_run_each_event_counts_as_one() -> None:
     """Its chunks, what is odd about each of them, and the place of the last."""
     empty = [one.replace(b'"created":1760000000', b'"created":0') for one in map(said, WORDS * 3)]
