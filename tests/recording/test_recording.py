@@ -325,6 +325,13 @@ def test_a_chunk_that_only_the_end_completes_comes_at_the_end(is_reset: bool, er
     assert told_timing(replay(stored(recorder.recording)).timing) == told_timing(live.timing)
 
 
+def test_the_events_come_again_too() -> None:
+    recorded = Recorder(FakeResponse(Answer(WHOLE)))
+    live = list(ChatCompletionStream(recorded).events())
+    assert list(ChatCompletionStream(recorded.recording).events()) == live
+    assert len(live) > 2
+
+
 # What is recorded
 
 
@@ -552,6 +559,27 @@ async def test_a_source_that_survives_a_read_left_half_done(front: Any) -> None:
     assert (await stream.read()).text == "Hello"
     assert recorder.recording.end == "body"
     assert told(replay(recorder.recording)) == told(stream)
+
+
+async def test_another_task_closes(library: Any, anyio_backend: Any) -> None:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(AsyncChatCompletionStream, library) as client:
+            recorder = Recorder(await send(client, provider.url))
+            live = Live(recorder, AsyncChatCompletionStream(recorder))
+
+            async def consume() -> None:
+                live.chunks.extend([chunk async for chunk in live.stream])
+
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(consume)
+                    while not live.stream.snapshot.text:
+                        await anyio.lowlevel.checkpoint()
+                    await live.stream.aclose()
+            assert connections_in_use(client) == []
+    assert [chunk.text for chunk in live.chunks] == ["Hello"]
+    assert live.stream.end is StreamEnd.CLOSED
+    assert told(replay(live.stored)) == told(live.stream)
 
 
 def test_what_a_transport_raises_when_it_is_closed_is_no_news() -> None:
