@@ -129,8 +129,8 @@ class APIError(ChunkfoldError):
         request_id: From the `x-request-id` header or another header for it, else from the body; None if unknown.
         retry_after: Seconds to wait before another attempt, from the response's headers or the body (OpenRouter's
             `retry_after_seconds`, Google's `RetryInfo`); None if unknown.
-        raw: The whole body or event data, parsed as JSON if it is JSON, else as text; of a compressed body only that it
-            is one.
+        raw: The whole body or event data, parsed as JSON if it is JSON, else as text. A compressed body is replaced by
+            a note that it is compressed.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Observers:
         count = chunks - self._reported
         if count:
             self._reported = chunks
-            # Without those that are added meanwhile. If one of them ends the stream, there are none left.
+            # Those that are added meanwhile are not called, and none is once an observer has ended the stream.
             for subject, on_chunks, _ in islice(self._observers, len(self._observers)):
                 _call(on_chunks, subject(), count)
         if has_ended:

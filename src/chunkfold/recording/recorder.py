@@ -33,7 +33,7 @@ class Recorder:
         ValueError: `started` is later than the clock's reading: it is from another clock.
     """
 
-    # What makes it a response for pyright, which does not see `__getattr__` as an attribute of any name.
+    # Of the response, through `__getattr__`: pyright accepts a response only if these are declared.
     status_code: int
     headers: Any
 
