@@ -570,6 +570,10 @@ SIGNED_SUMMARY = {"type": "reasoning", "summary": [{"type": "summary_text", "tex
 EMPTY_CITED = [{"type": "text", "text": "", "citations": [number]} for number in (1, 2)]
 
 
+def block(thinking: Any = "hm", **fields: Any) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": thinking, **fields}
+
+
 def text_part(text: str, **fields: Any) -> dict[str, Any]:
     return {"type": "text", "text": text, **fields}
 
@@ -600,7 +604,14 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "reasoning parts are pieces until text comes":
         ([{"content": content} for content in ([REASONING_PART], [SIGNED_SUMMARY], "a", [REASONING_PART],
          [{"type": "reasoning", "summary": "U"}], [THINKING])],
-         {"reasoning": "TTTUT", "content_parts": [SIGNED_SUMMARY, text_part("a"), REASONING_PART, THINKING]}),
+         {"reasoning": "TTTUT", "content_parts": [SIGNED_SUMMARY, text_part("a"),
+          {**REASONING_PART, "summary": [*REASONING_PART["summary"], text_part("U")]}, THINKING]}),
+    "a text before a list under the same key":
+        ([{"content": [block(text)]} for text in ("", "a", [{"type": "x", "text": "b"}], "", "c")],
+         {"reasoning": "abc", "content_parts": [block([text_part("a"), {"type": "x", "text": "b"}, text_part("c")])]}),
+    "an empty text before a list under the same key":
+        ([{"content": [block(text)]} for text in ("", [{"type": "x", "text": "b"}])],
+         {"reasoning": "b", "content_parts": [block([{"type": "x", "text": "b"}])]}),
     "raw values beside what a provider sent under that name":
         ([{"refusal": "no"}, {"refusal": 5, "raw_values": {"a": 1}}], {"raw_values": {"a": 1, "refusal": 5}}),
     "raw values beside a text under that name":
@@ -622,10 +633,6 @@ def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[Ch
     check(body)
     parser = ChatCompletionParser(**options)
     return parser, [*parser.feed(body), *parser.close()]
-
-
-def block(thinking: str = "hm", **fields: Any) -> dict[str, Any]:
-    return {"type": "thinking", "thinking": thinking, **fields}
 
 
 BLOCKS = {

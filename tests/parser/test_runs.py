@@ -207,6 +207,16 @@ def beside(fields: bytes) -> Callable[[bytes], bytes]:
     )
 
 
+def in_list(*parts: bytes) -> Callable[[bytes], bytes]:
+    """A content list with these parts, which may have the text."""
+    content = b'"delta":{"content":[%b]}' % b",".join(parts)
+    return lambda text: sent(b'{%b,"choices":[{"index":0,%b}]}' % (ID, content.replace(b"%", text)))
+
+
+TEXT_PART = b'{"type":"text","text":"%"}'
+THINKING_PART = b'{"type":"thinking","thinking":[{"type":"text","text":"%"}]}'
+in_parts = in_list(THINKING_PART)
+
 KINDS: dict[str, Callable[[bytes], bytes]] = {
     "text": said,
     "text with padding": padded,
@@ -253,12 +263,39 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "text beside nulls": beside(b'"role":"assistant","tool_calls":null'),
     "text with a large number": lambda text: said(text, more=b',"x":300'),
     "text with a fraction": lambda text: said(text, more=b',"x":1.5'),
+    "text parts": in_list(TEXT_PART),
+    "text parts with a value of their own": in_list(b'{"type":"text","text":"%","x":"y"}'),
+    "text parts and the same part": in_list(TEXT_PART, b'{"type":"text","text":"a"}'),
+    "image parts": in_list(b'{"type":"image_url","image_url":"%"}'),
+    "images beside text parts": in_list(TEXT_PART, b'{"type":"image_url","image_url":"a"}'),
+    "thinking parts": in_parts,
+    "thinking parts by the second": lambda text: at(1 + sum(text) % 7, in_parts(text)),
+    "thinking parts of four choices": lambda text: in_parts(text).replace(
+        b'"index":0', b'"index":%d' % (sum(text) % 4)
+    ),
+    "thinking parts with padding": lambda text: in_parts(text).replace(
+        b'"choices"', b'"obfuscation":"%b","choices"' % text
+    ),
+    "thinking parts with a signature": in_list(THINKING_PART.replace(b"]", b'],"signature":"s"')),
+    "thinking parts with a flag": in_list(THINKING_PART.replace(b"]", b'],"closed":true')),
+    "thinking parts with an item of another type": in_list(THINKING_PART.replace(b'"type":"text"', b'"type":"%"')),
+    "thinking parts with two items": in_list(THINKING_PART.replace(b"]", b',{"type":"text","text":"a"}]')),
+    "thinking parts with a text": in_list(b'{"type":"thinking","thinking":"%"}'),
+    "thinking and text parts": in_list(THINKING_PART, TEXT_PART),
+    "thinking parts beside a reasoning": lambda text: in_parts(text).replace(
+        b'"content"', b'"reasoning":"a","content"'
+    ),
+    "reasoning parts": in_list(b'{"type":"reasoning","summary":[{"type":"summary_text","text":"%"}]}'),
+    "reasoning parts with two keys": in_list(b'{"type":"reasoning","summary":"%","text":"%"}'),
+    "parts without a text": in_list(b'{"type":"thinking"}', TEXT_PART),
+    "parts of changing types": in_list(b'{"type":"%","text":"%"}'),
     "four choices with an object": lambda text: in_turns(text).replace(b',"choices"', b',"x":{},"choices"'),
 }
 
 
 # What the fold would keep as it is, so that no chunk may be used again.
-EACH_IS_READ = {"text beside images", "text beside annotations"}
+EACH_IS_READ = {"text beside images", "text beside annotations", "image parts", "images beside text parts"}
+EACH_IS_READ |= {"parts of changing types"}
 
 
 def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
@@ -371,6 +408,7 @@ def test_what_is_not_like_the_others_is_read(name: str, kind: str) -> None:
 
 
 EVENTS = [*ODD.values(), *map(said, WORDS), *map(padded, WORDS), *map(in_turns, WORDS), *map(thought, WORDS)]
+EVENTS += [*map(in_parts, WORDS), *map(KINDS["text parts"], WORDS), *map(KINDS["thinking parts with a text"], WORDS)]
 
 
 @given(

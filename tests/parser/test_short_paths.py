@@ -64,6 +64,10 @@ KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
         ),
         {"validated": (33, 26), "fed": (22, 8), "folded": (17, 2)},
     ),
+    "thinking parts": (
+        lambda n: delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": f"word {n}"}]}]),
+        {"validated": (61, 54), "fed": (24, 8), "folded": (19, 2)},
+    ),
     "arguments": (
         lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
         {"validated": (19, 12), "fed": (18, 9), "folded": (11, 1)},

@@ -142,10 +142,12 @@ class _Block:
         """Fold a fragment in, its texts only if they are to be appended."""
         appended, lists = self._kind.appended, self._kind.lists
         for key, value in fragment.items():
-            if key in appended and isinstance(value, str) and key not in self._lists:
-                if appends:
+            if key in appended and isinstance(value, str):
+                if key in self._lists:
+                    self._extend(key, [value] if value else [])
+                elif appends:
                     self.append(key, value)
-            elif key in lists and is_list(value) and key not in self._texts:
+            elif key in lists and is_list(value):
                 self._extend(key, value)
             elif value not in (None, "") or (key not in self.fields and value is None):
                 self.fields[key] = value
@@ -159,19 +161,24 @@ class _Block:
         }
 
     def append(self, key: str, value: str) -> None:
-        """Append to one of the texts."""
+        """Append to one of the texts, which may be that of the last nested part."""
         text = self._texts.get(key)
         if text is None:
+            if key in self._lists:
+                self._lists[key].append_to_last("text", value)
+                return
             self.fields.setdefault(key, "")
             text = self._texts[key] = TextBuffer()
         text.write(value)
 
     def _extend(self, key: str, items: list[Any]) -> None:
-        """Add nested parts; a bare string is a text part."""
+        """Add nested parts; a bare string is a text part, and so is one that came before them instead of a list."""
         inner = self._lists.get(key)
         if inner is None:
             self.fields.setdefault(key, [])
             inner = self._lists[key] = Blocks(CONTENT_ITEMS)
+            if (text := self._texts.pop(key, None)) is not None and text.tell():
+                items = [text.getvalue(), *items]
         inner.add([item if is_object(item) else {"type": "text", "text": item} for item in items])
 
     def _equals(self, key: str, value: Any) -> bool:
@@ -208,6 +215,10 @@ class ContentParts:
             self._parts.add_whole(part)
         if len(self._parts) > len(self._starts):
             self._starts.append(start)
+
+    def append_to_last(self, key: str, text: str) -> None:
+        """Fold in a piece of the last part that differs from the one before only in this text, which appends."""
+        self._parts.append_to_last(key, text)
 
     def snapshot(self, text: str) -> list[dict[str, Any]]:
         """All parts so far, and between them the rest of the text as parts of type "text"."""

@@ -235,6 +235,16 @@ def rule_with_block(rule: TextRule, key: str) -> TextRule:
     return add
 
 
+def rule_for_part(parts: ContentParts, key: str) -> TextRule:
+    """The rule for reasoning in a content part, under this key of the last one, that has nothing else."""
+
+    def add(state: ChoiceState, text: str) -> int:
+        parts.append_to_last(key, text)
+        return _add_reasoning(state, text)
+
+    return add
+
+
 def _add_raw_reasoning(state: ChoiceState, text: str) -> int:
     state.texts["reasoning_content"].write(text)
     return 0

@@ -13,6 +13,7 @@ from pydantic_core import from_json, to_json
 from chunkfold.json_text.values import is_container, is_list, is_object
 from chunkfold.models.base import Model, is_model
 from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.content import PART_TEXTS, read_part
 from chunkfold.wire.payload import chunk_from_json
 
 VALUE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\d-][\d.eE+-]*+)', re.DOTALL)
@@ -86,6 +87,9 @@ def _fields(model: Model) -> Iterator[Field]:
         elif is_list(value) and key in _LISTS:
             for item in value:
                 yield from _fields(item) if is_model(item) else _fields_of_object(item)
+        elif is_list(value) and key == "content":
+            for part in value:
+                yield from _texts_of_part(part)
         else:
             raise ValueError(f"{key}: expected one value, received several")
     # A hole in a list or an object is not found.
@@ -96,6 +100,20 @@ def _fields_of_object(item: Any) -> Iterator[Field]:
     if not is_object(item) or any(map(is_container, item.values())):
         raise ValueError("expected an object of single values")
     return (Field(item, key) for key in item)
+
+
+def _texts_of_part(part: Any) -> Iterator[Field]:
+    """The texts of a part of a content list. A hole elsewhere in it is not found, since it may make it another part."""
+    if not is_object(part) or read_part(part)[0] == "other":
+        raise ValueError("expected a part with a text")
+    for key, value in part.items():
+        if key in PART_TEXTS and is_list(value):
+            for item in value:
+                yield from _fields_of_object(item)
+        elif is_container(value):
+            raise ValueError(f"{key}: expected one value, received several")
+        elif key in PART_TEXTS:
+            yield Field(part, key)
 
 
 def unknown_of(model: Model) -> dict[str, Any]:

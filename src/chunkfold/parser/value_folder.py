@@ -9,16 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from chunkfold import anomalies
 from chunkfold.fold.choice_state import ChoiceState
-from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
+from chunkfold.fold.deltas import (
+    RULED_UNKNOWN,
+    TEXT_RULES,
+    TextRule,
+    brought_fields,
+    rule_for_call,
+    rule_for_part,
+    rule_with_block,
+)
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.base import Model, copier_of, is_model
 from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta
-from chunkfold.models.content import REASONING_DETAILS
+from chunkfold.models.content import REASONING_DETAILS, read_part
 from chunkfold.models.shared import CompletionUsage
 from chunkfold.parser.holes import Field, Hole, unknown_of
 from chunkfold.parser.limits import OutputLimit
+from chunkfold.wire.reading import Notes
 
 _REASONING_AND_BLOCK: Final = ({"reasoning", "reasoning_details"}, {"reasoning_content", "reasoning_details"})
 _Kind = Literal["text", "index", "count", "created", "unknown", "padding"]
@@ -33,6 +43,7 @@ class Meaning:
     positive: list[int]  # numbers in which a 0 has another meaning: counts, and `created`
     unknown: list[tuple[dict[str, Any], int]]  # values of unknown keys, and where the fold keeps them
     choice: int | None  # the choice's index, if it changes
+    notes: Notes  # of each such chunk, besides those of its head
     # For the text, if a chunk like the last one adds nothing else, but for counts at the top of the usage and unknown
     # values; else None.
     rule: TextRule | None
@@ -81,7 +92,8 @@ class ValueFolder:
         self._state = fold.states[choice.index]
         self._meaning = meaning = meaning_of(chunk, holes, fold, self._state)
         self._is_always_usual = meaning is not None and meaning.is_always_usual
-        self._keeps_more = meaning is not None and bool(meaning.counts or meaning.unknown)
+        self._notes = [] if meaning is None else meaning.notes
+        self._keeps_more = meaning is not None and bool(meaning.counts or meaning.unknown or meaning.notes)
         self.copy = copier_of(chunk)
         """Returns a copy of the chunk, with the values that are in it."""
 
@@ -105,7 +117,7 @@ class ValueFolder:
         if state is None or not fold.add_again(state, self._head, meaning.rule, text, count):
             return False
         if self._keeps_more:
-            self._keep_more(meaning, values)
+            self._keep_more(meaning, values, count)
         return True
 
     def fold_run(self, rows: Sequence[tuple[Any, ...]], offsets: Sequence[int]) -> int:
@@ -131,7 +143,7 @@ class ValueFolder:
     def _fold_chunk(self, values: Sequence[Any], count: int) -> bool:
         """Fold all of the chunk, since another one may have been folded before it.
 
-        If anything is noted of it, the next one has to be folded in full, too, to note it again.
+        If anything else is noted of it, the next one has to be folded in full, too, to note it again.
         """
         fold, noted = self._fold, self._fold.log.count
         self.fill(values)
@@ -143,11 +155,13 @@ class ValueFolder:
         if is_folded:
             self._limit.count(self._frame, count)
             self._limit.count_values(values)
-            fold.follows_template = fold.log.count == noted + count * len(fold.head.notes)
+            fold.follows_template = fold.log.count == noted + count * (len(fold.head.notes) + len(self._notes))
         return is_folded
 
-    def _keep_more(self, meaning: Meaning, values: Sequence[Any]) -> None:
-        """Keep the counts and the values of unknown keys."""
+    def _keep_more(self, meaning: Meaning, values: Sequence[Any], count: int) -> None:
+        """Keep the counts and the values of unknown keys, and note what is noted of each event."""
+        if meaning.notes:
+            self._fold.log.note_all(meaning.notes * count)
         if meaning.counts:
             self._fold.update_usage({self._holes[number].key: values[number] for number in meaning.counts})
         for kept, number in meaning.unknown:
@@ -189,6 +203,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
             if holes[number].holder is own
         ],
         choice=numbers["index"][0] if has_index else None,
+        notes=[(anomalies.CONTENT_PARTS, "")] if is_list(delta.content) else [],
         rule=None if is_more_kept else _rule_for(texts, delta, known),
     )
 
@@ -202,6 +217,10 @@ def _rule_for(texts: list[Field], delta: ChoiceDelta, state: ChoiceState | None)
         [call] = delta.tool_calls
         calls = None if state is None else state.tool_calls
         return None if calls is None or call.index is None else rule_for_call(calls, call.index)
+    if is_list(delta.content):
+        [part] = delta.content
+        parts = None if state is None or read_part(part)[0] == "text" else state.content_parts
+        return TEXT_RULES["content"] if parts is None else rule_for_part(parts, *(part.keys() - {"type"}))
     rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
     in_block = next((text.key for text in texts if text.holder is not vars(delta)), None)
     return rule if in_block is None else rule_with_block(rule, in_block)
@@ -228,6 +247,8 @@ def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Field], unknown
 
 def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Field]:
     """The text that a delta brings, or two: a reasoning and the same in a block. Empty if it brings anything else."""
+    if state is None and is_list(delta.content):
+        return []  # something is noted of it
     brought = brought_fields(delta, state)
     if len(brought) != 1 and {*brought} not in _REASONING_AND_BLOCK:
         return []
@@ -238,6 +259,8 @@ def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Field]:
 def _text_of(delta: ChoiceDelta, name: str) -> Field | None:
     """The text in a field of a delta, if nothing else is in it that is kept."""
     fields = vars(delta)
+    if is_list(fields[name]) and name == "content":
+        return _text_of_part(*fields[name]) if len(fields[name]) == 1 else None
     if name in TEXT_RULES:
         return Field(fields, name)
     if name not in ("tool_calls", "reasoning_details") or len(fields[name]) != 1:
@@ -251,6 +274,17 @@ def _text_of(delta: ChoiceDelta, name: str) -> Field | None:
     function: Model | None = item.function if item.custom is None else None
     brought = [name for name, value in function or () if value is not None]
     return Field(vars(function), "arguments") if brought == ["arguments"] else None
+
+
+def _text_of_part(part: dict[str, Any]) -> Field | None:
+    """The text of a content part, which may be in a list of its own, if the part has nothing else but its type."""
+    keys = [*(part.keys() - {"type"})]
+    if len(keys) != 1:
+        return None
+    value = part[keys[0]]
+    if is_list(value):
+        return Field(value[0], "text") if len(value) == 1 and value[0].keys() == {"type", "text"} else None
+    return Field(part, keys[0])
 
 
 def _has_all_counts(usage: CompletionUsage | None) -> bool:
