@@ -610,7 +610,7 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
         ([{"content": [block(text)]} for text in ("", "a", [{"type": "x", "text": "b"}], "", "c")],
          {"reasoning": "abc", "content_parts": [block([text_part("a"), {"type": "x", "text": "b"}, text_part("c")])]}),
     "an empty text before a list under the same key":
-        ([{"content": [block(text)]} for text in ("", [{"type": "x", "text": "b"}])],
+        ([{"content": [block(text)]} for text in ("", [{"type": "x", "text": "b"}], "")],
          {"reasoning": "b", "content_parts": [block([{"type": "x", "text": "b"}])]}),
     "raw values beside what a provider sent under that name":
         ([{"refusal": "no"}, {"refusal": 5, "raw_values": {"a": 1}}], {"raw_values": {"a": 1, "refusal": 5}}),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from short_inputs import short_runs
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser
+from chunkfold import ChatCompletionChunk, ChatCompletionParser, ImageReceived
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.base import Model
 from chunkfold.parser.streamed_body import StreamedBody
@@ -279,6 +279,8 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "thinking parts with a signature": in_list(THINKING_PART.replace(b"]", b'],"signature":"s"')),
     "thinking parts with a flag": in_list(THINKING_PART.replace(b"]", b'],"closed":true')),
     "thinking parts with an item of another type": in_list(THINKING_PART.replace(b'"type":"text"', b'"type":"%"')),
+    "thinking parts with a signed item": in_list(THINKING_PART.replace(b'"%"', b'"%","signature":"s"')),
+    "text parts with citations": in_list(TEXT_PART.replace(b'"%"', b'"%","citations":[{"url":"a"}]')),
     "thinking parts with two items": in_list(THINKING_PART.replace(b"]", b',{"type":"text","text":"a"}]')),
     "thinking parts with a text": in_list(b'{"type":"thinking","thinking":"%"}'),
     "thinking and text parts": in_list(THINKING_PART, TEXT_PART),
@@ -704,6 +706,16 @@ def test_what_is_noted_of_one_event_is_noted_of_each_like_it() -> None:
     for number in range(60):
         parser.feed(argued(b"x%d" % number, b'"index":0,"id":""'))
     assert {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} == {"CF203": 60}
+
+
+def test_an_image_is_not_changed_by_the_parts_after_it() -> None:
+    def typed(kind: bytes) -> bytes:
+        return in_list(b'{"type":"%b","text":"a"}' % kind)(b"")
+
+    parser = ChatCompletionParser()
+    for kind in (*(b"text", b"output_text") * 10, b"image_url", b"text"):
+        parser.fold(typed(kind))
+    assert [one.image["type"] for one in parser.events() if isinstance(one, ImageReceived)] == ["image_url"]
 
 
 def test_a_block_goes_on_under_the_key_of_its_last_fragment() -> None:

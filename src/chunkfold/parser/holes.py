@@ -110,8 +110,6 @@ def _texts_of_part(part: Any) -> Iterator[Field]:
         if key in PART_TEXTS and is_list(value):
             for item in value:
                 yield from _fields_of_object(item)
-        elif is_container(value):
-            raise ValueError(f"{key}: expected one value, received several")
         elif key in PART_TEXTS:
             yield Field(part, key)
 
