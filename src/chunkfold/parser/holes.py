@@ -89,7 +89,7 @@ def _fields(model: Model) -> Iterator[Field]:
                 yield from _fields(item) if is_model(item) else _fields_of_object(item)
         elif is_list(value) and key == "content":
             for part in value:
-                yield from _texts_of_part(part)
+                yield from _fields_of_part(part)
         else:
             raise ValueError(f"{key}: expected one value, received several")
     # A hole in a list or an object is not found.
@@ -102,15 +102,15 @@ def _fields_of_object(item: Any) -> Iterator[Field]:
     return (Field(item, key) for key in item)
 
 
-def _texts_of_part(part: Any) -> Iterator[Field]:
-    """The texts of a part of a content list. A hole elsewhere in it is not found, since it may make it another part."""
+def _fields_of_part(part: Any) -> Iterator[Field]:
+    """Those of a part of a content list that has a text; with a marker as its type it has none."""
     if not is_object(part) or read_part(part)[0] == "other":
         raise ValueError("expected a part with a text")
     for key, value in part.items():
         if key in PART_TEXTS and is_list(value):
             for item in value:
                 yield from _fields_of_object(item)
-        elif key in PART_TEXTS:
+        elif not is_container(value):
             yield Field(part, key)
 
 
