@@ -431,6 +431,12 @@ DETAILS = {
          [at(0, text="aA"), at(1, text="bB")]),
     "by type too: the same index twice":
         ([[at(0, text="a")], [encrypted("x")], [at(0, text="b")]], [at(0, text="ab"), encrypted("x")]),
+    "a fragment without a type: to the last block with its index":
+        ([[at(0, text="a"), at(1, text="b")], [{"index": 0, "text": "A"}], [{"index": 0, "type": "", "signature": "s"}]],
+         [at(0, text="aA", signature="s"), at(1, text="b")]),
+    "of whichever type that is":
+        ([[at(0, text="a")], [encrypted("x")], [{"index": 0, "type": None, "data": "X"}]],
+         [at(0, text="a"), encrypted("xX")]),
     "encrypted data of another id is another block, at the same index too (OpenRouter)":
         ([[encrypted("x", "rs_1")], [encrypted("y", "rs_2")], [encrypted("z")], [encrypted("!", "rs_2")]],
          [encrypted("x", "rs_1"), encrypted("yz!", "rs_2")]),

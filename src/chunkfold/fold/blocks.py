@@ -1,6 +1,6 @@
 """Merge reasoning in blocks, and the parts of content lists."""
 
-from typing import Any
+from typing import Any, Final
 
 from chunkfold.excerpts import printed
 from chunkfold.fold.footprint import Kept
@@ -9,13 +9,15 @@ from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied, is_list, is_object
 from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind, read_part, reasoning_of
 
+_UNTYPED: Final = ""
+
 
 class Blocks:
     """The fragments of one kind of block, merged into blocks by the rules of that kind.
 
-    A fragment with an index belongs to the block with that index, one without to the last block of its type, unless
-    its id differs or it is a whole block. So a signature that arrives alone, even after the content began, is added to
-    its block.
+    A fragment with an index belongs to the block with that index and its type, or to the last one with that index if it
+    has no type; one without an index to the last block of its type, unless its id differs or it is a whole block. So a
+    signature that arrives alone, even after the content began, is added to its block.
     """
 
     def __init__(self, kind: BlockKind) -> None:
@@ -64,8 +66,8 @@ class Blocks:
         return [block.snapshot() for block in self._blocks]
 
     def _block_of(self, fragment: dict[str, Any]) -> "_Block":
-        kind, type_, index = self._kind, printed(fragment.get("type")), fragment.get("index")
-        key = (type_ if kind.has_types else "", printed(index))
+        kind, type_, index = self._kind, printed(fragment.get("type") or _UNTYPED), fragment.get("index")
+        key = (type_ if kind.has_types else _UNTYPED, printed(index))
         if index is None:
             block = self._last_of.get(type_)
             is_next = block is not None and block.is_followed_by(fragment)
@@ -82,7 +84,7 @@ class Blocks:
             if kind.is_sequence:
                 self.end_block()
         if index is not None:
-            self._by_index[key] = block
+            self._by_index[key] = self._by_index[_UNTYPED, key[1]] = block
         self._last_of[type_] = block
         return block
 
