@@ -175,6 +175,11 @@ TOLD_INSIDE = {
     "9 an error in another choice":
         Envelope(data({**HEAD, "choices": [choice(), {"delta": {}, "index": 1, "error": {"message": "gone"}}]}),
         "gone"),
+    "9 an error in a delta":
+        Envelope(data({**HEAD, "choices": [{"index": 0, "delta": {"content": "", "error": {"message": "gone"}}}]}),
+        "gone"),
+    "9 an error in a message":
+        Envelope(data({**HEAD, "choices": [{"index": 0, "message": {"content": None, "error": "gone"}}]}), "gone"),
     "9 an error in x_groq":
         Envelope(data({**HEAD, "choices": [], "x_groq": {"id": "r", "error": "stopped early"}}), "stopped early"),
     "9 an error in x_groq beside a choice":
@@ -312,6 +317,7 @@ NOTED_BESIDE = {
     "3 error and a failed choice (Sansa)": {"CF202", "CF206", "CF210"},
     "6 the upstream's own finish reason": {"CF210"},
     "6 with an error in the choice": {"CF210"},
+    "9 an error in a message": {"CF207"},
 }
 
 
@@ -416,7 +422,8 @@ NO_ERRORS = [
     pytest.param(chunk("a", base_resp={"status_code": "0"}), id="base_resp of the text 0"),
     pytest.param(chunk("a", base_resp=None), id="base_resp null"),
     pytest.param(chunk("a", metadata={"error": {"message": "x"}}), id="an error inside another key"),
-    pytest.param({**HEAD, "choices": [{"delta": {"error": "x"}}]}, id="an error inside a delta"),
+    pytest.param({**HEAD, "choices": [{"delta": {"error": {}}}]}, id="an empty error inside a delta"),
+    pytest.param({**HEAD, "choices": [{"delta": {"role": "tool", "error": "x"}}]}, id="an error of a tool"),
     pytest.param({**HEAD, "choices": [{"delta": {}, "error": None}]}, id="a null error inside a choice"),
     *(
         pytest.param({**HEAD, "choices": [{"delta": {}, "error": value}]}, id=f"an error of {value!r} inside a choice")

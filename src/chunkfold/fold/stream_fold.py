@@ -111,6 +111,7 @@ class StreamFold:
                 or fields["message"] is not None
                 or (unknown and not _UNUSUAL_KEYS.isdisjoint(unknown))
                 or not choice.__pydantic_fields_set__ >= _USUAL_CHOICE
+                or ((unknown := fields["delta"].__pydantic_extra__) and "error" in unknown)
             ):
                 return False
         except KeyError:  # a value of a wrong type is elsewhere

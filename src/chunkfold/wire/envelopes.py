@@ -13,6 +13,7 @@ from chunkfold.anomalies import Rule
 from chunkfold.excerpts import excerpt, printed
 from chunkfold.json_text.values import is_list, is_object, objects_in, with_shared_texts
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, ChatCompletionChunk
+from chunkfold.models.content import is_of_tool
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.wire.repairs import AUDIO_MODALITY
 from chunkfold.wire.statuses import code_of, status_of
@@ -27,7 +28,7 @@ _NATIVE: Final = "native_finish_reason"
 _TEXT_IS_ERROR: Final = "error_finish"
 _EVENT_AS_TEXT: Final = re.compile(r"\s*(?:id:\S*\s+)?event:\s*error\s+:HTTP_STATUS/(\d+)\s+data:(.*)", re.DOTALL)
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
-_MESSAGES: Final = frozenset({"delta", "message"})
+_MESSAGES: Final = ("delta", "message")
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
     *("content_block_start", "content_block_delta", "content_block_stop"),
@@ -58,6 +59,9 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
     for choice in chunk.choices:
         extra, reason = choice.__pydantic_extra__, choice.finish_reason
         if "delta" not in choice.__pydantic_fields_set__ or (extra and extra.get("error")):
+            return False
+        unknown = choice.delta.__pydantic_extra__
+        if unknown and unknown.get("error"):
             return False
         if reason is not None and _failure(reason, extra.get(_NATIVE) if extra else None):
             return False
@@ -116,17 +120,27 @@ def _failure(finish_reason: Any, native: Any) -> tuple[str, str] | None:
 def _error_inside(fields: dict[str, Any]) -> Envelope | None:
     """The error in a choice or in `x_groq`; a finish reason that means an error is one by itself."""
     choices = objects_in(fields.get("choices"))
-    errors = [holder["error"] for holder in (*choices, fields.get("x_groq")) if _has_error(holder)]
+    errors = [error for holder in (*choices, fields.get("x_groq")) if (error := _error_in(holder))]
     for choice in choices:
         failure = _failure(choice.get("finish_reason"), choice.get(_NATIVE))
         if failure is not None:
             key, word = failure
             reason = f"{key.replace('_', ' ')} {excerpt(word)}"
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
-            holders = (choice, choice.get("delta"), choice.get("message"))
-            own = next((holder["error"] for holder in holders if _has_error(holder)), errors[0] if errors else None)
+            own = _error_in(choice) or (errors[0] if errors else None)
             return Envelope(own or {"message": message, key: word, **_error_as_text(choice)}, anomalies.ERROR_FINISH)
     return Envelope(errors[0], anomalies.ERROR_INSIDE) if errors else None
+
+
+def _error_in(holder: Any) -> Any:
+    """The error in a choice, in its delta or in its message, or in `x_groq`; None if there is none.
+
+    The error of a tool's message is the tool's own.
+    """
+    if not is_object(holder):
+        return None
+    parts = (part for name in _MESSAGES if is_object(part := holder.get(name)) and not is_of_tool(part))
+    return next((one["error"] for one in (holder, *parts) if _has_error(one)), None)
 
 
 def _error_as_text(choice: dict[str, Any]) -> dict[str, str]:
@@ -204,7 +218,8 @@ def other_api_object(fields: dict[str, Any]) -> str | None:
     choices = fields.get("choices")
     if not choices:
         return other_api(fields.get("type"))
-    texts = [choice["text"] for choice in objects_in(choices) if "text" in choice and not {*choice} & _MESSAGES]
+    bare = [choice for choice in objects_in(choices) if choice.keys().isdisjoint(_MESSAGES)]
+    texts = [choice["text"] for choice in bare if "text" in choice]
     # Some relays send these events with the object of a chunk.
     is_legacy = any(texts) or (bool(texts) and fields.get("object") == "text_completion")
     return "the legacy completions API (/completions)" if is_legacy else None
