@@ -7,6 +7,7 @@ make of a fault differs little from HTTP/1.1; what is new is that other streams 
 import json
 import math
 import ssl
+import threading
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import fronts
 import pytest
 import trustme
 from fronts import (
+    ALONE,
     ASKED,
     PATIENCE,
     AsyncFront,
@@ -31,9 +33,11 @@ from fronts import (
 from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
 
 from chunkfold import (
+    ChunkfoldError,
     IncompleteStreamError,
     StreamEnd,
     StreamInterruptedError,
+    connect,
 )
 from chunkfold.testing import DONE, delta
 
@@ -211,6 +215,75 @@ async def test_leaving_early_stops_the_generation(front: Any, library: Any) -> N
             async with client.connect(provider.url) as stream:
                 assert await text_of(stream) == "Hello world"
         assert provider.streams[0].reset_by_client == CANCEL
+
+
+# Closing while another reads
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["a loop", "a read"])
+async def test_closing_from_another_task_ends_the_loop(library: Any, is_read: bool) -> None:
+    """At once, although the connection is silent and the client has no timeout; its other streams go on."""
+    has_closed = threading.Event()
+    open_end = [Head(), HELLO, math.inf]
+    other = [Head(), HELLO, Until(has_closed.is_set), WORLD, STOP, DONE, End()]
+    texts: list[str] = []
+    ends: list[type[ChunkfoldError] | None] = []
+
+    async def use(stream: Any) -> None:
+        try:
+            texts.append((await stream.read()).text if is_read else await text_of(stream))
+            ends.append(None)
+        except ChunkfoldError as error:
+            ends.append(type(error))
+
+    with Http2Provider(open_end, other) as provider, anyio.fail_after(PATIENCE):
+        async with client_of(AsyncFront, library, timeout=None) as client:
+            async with client.connect(provider.url) as stream, client.connect(provider.url) as another:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(use, stream)
+                    while stream.snapshot.text != "Hello":
+                        await anyio.lowlevel.checkpoint()
+                    await anyio.wait_all_tasks_blocked()
+                    await stream.aclose()
+                assert stream.response.is_closed
+                has_closed.set()
+                assert (await another.read()).text == "Hello world"
+            assert connections_in_use(client) == []
+        assert provider.connections == 1
+    assert (texts, ends) == (([], [IncompleteStreamError]) if is_read else (["Hello"], [None]))
+    assert (stream.end, stream.error, stream.snapshot.text) == (StreamEnd.CLOSED, None, "Hello")
+
+
+def test_closing_from_another_thread_ends_the_loop_with_the_next_bytes(library: Any) -> None:
+    """A thread that shares its connection cannot be woken, so it closes the response itself."""
+    waiting, has_closed = threading.Event(), threading.Event()
+    script = [Head(), HELLO, Until(has_closed.is_set), WORLD, math.inf]
+    with Http2Provider(script, WHOLE) as provider, library.Client(**ALONE, http2=True, http1=False) as client:
+        with connect(client, "POST", provider.url, json=ASKED) as stream:
+            network_stream = stream.response.extensions["network_stream"]
+            read = network_stream.read
+
+            def watched(*arguments: Any, **options: Any) -> Any:
+                if stream.snapshot.text:
+                    waiting.set()
+                return read(*arguments, **options)
+
+            def close() -> None:
+                assert waiting.wait(PATIENCE)
+                stream.close()
+                has_closed.set()
+
+            network_stream.read = watched
+            closing = threading.Thread(target=close, name="closer", daemon=True)
+            closing.start()
+            assert [chunk.text for chunk in stream] == ["Hello"]
+            closing.join(PATIENCE)
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+        with connect(client, "POST", provider.url, json=ASKED) as another:
+            assert another.read().text == "Hello world"
+        assert provider.connections == 1
+    assert (stream.end, stream.error, stream.snapshot.text) == (StreamEnd.CLOSED, None, "Hello")
 
 
 # Several streams on one connection

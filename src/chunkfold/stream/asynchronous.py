@@ -15,7 +15,13 @@ from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
-from chunkfold.stream.network import end_of_body_scope, read_to_end_async, run_to_completion
+from chunkfold.stream.network import (
+    InterruptibleReads,
+    end_of_body_scope,
+    read_to_end_async,
+    run_to_completion,
+    shares_connection,
+)
 from chunkfold.stream.responses import AsyncResponse, aclose_quietly
 
 if TYPE_CHECKING:
@@ -68,6 +74,8 @@ class AsyncChatCompletionStream(StreamDriver):
         super().__init__(source, "aiter_bytes", reuse_connection, options)
         data: Any = self.response.aiter_bytes() if self.response is not None else source
         self._source: AsyncIterator[bytes] = aiter(data)
+        if shares_connection(self.response):
+            self._source = InterruptibleReads(data)
 
     def __aiter__(self) -> Self:
         self._check_not_consumed()
@@ -207,5 +215,7 @@ class AsyncChatCompletionStream(StreamDriver):
             try:
                 if self._reader is None:
                     await aclose_quietly(self._source)
+                elif isinstance(self._source, InterruptibleReads):
+                    self._source.interrupt()
             finally:
                 await aclose_quietly(self.response)

@@ -1,13 +1,13 @@
 """Control the connection below a response: limit its reads, read its body to the end, wake its reader, close it.
 
-All but closing needs a client whose responses expose their connection, so it works for HTTP/1.1 over httpx and httpx2.
-With any other client it does nothing, and does not fail.
+All but closing needs a client whose responses expose their connection, so it works for HTTP/1.1 over httpx and httpx2;
+over HTTP/2 only a reader can be woken, and only an async one. With any other client it does nothing, and does not fail.
 """
 
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,8 +25,21 @@ class DeadlineReachedError(Exception):
 
 def owns_connection(response: Any) -> bool:
     """Whether this is HTTP/1.1 over httpx or httpx2, where an open response has its connection for itself."""
+    return _http_version(response) == "HTTP/1.1" and not response.is_closed
+
+
+def shares_connection(response: Any) -> bool:
+    """Whether this is HTTP/2 over httpx or httpx2.
+
+    Closing such a response does not end a read of it: the read then waits, whatever arrives, until the connection ends
+    or the read timeout has passed.
+    """
+    return _http_version(response) == "HTTP/2"
+
+
+def _http_version(response: Any) -> str | None:
     package = type(response).__module__.partition(".")[0]
-    return package in ("httpx", "httpx2") and response.http_version == "HTTP/1.1" and not response.is_closed
+    return response.http_version if package in ("httpx", "httpx2") else None
 
 
 def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_WAIT_FOR_END) -> bool:
@@ -123,6 +136,30 @@ def wake_reader(response: Any) -> bool:
             socket.socket.shutdown(connected, socket.SHUT_RDWR)
             return True
     return False
+
+
+class InterruptibleReads(AsyncIterator[bytes]):
+    """The body of an async response that shares its connection; another task can interrupt a read of it."""
+
+    def __init__(self, source: AsyncGenerator[bytes]) -> None:
+        self._source = source
+        self._scope: anyio.CancelScope | None = None
+
+    async def __anext__(self) -> bytes:
+        import anyio
+
+        with anyio.CancelScope() as self._scope:
+            return await anext(self._source)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Close the source; no task may be reading it."""
+        await self._source.aclose()
+
+    def interrupt(self) -> None:
+        """End the body for the task that waits for its next bytes; the connection and its other streams continue."""
+        if self._scope is not None:
+            self._scope.cancel()
 
 
 async def run_to_completion(

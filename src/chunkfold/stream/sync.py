@@ -17,7 +17,7 @@ from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
-from chunkfold.stream.network import owns_connection, read_to_end, reads_until, wake_reader
+from chunkfold.stream.network import owns_connection, read_to_end, reads_until, shares_connection, wake_reader
 from chunkfold.stream.responses import SyncResponse, close_quietly
 
 if TYPE_CHECKING:
@@ -200,6 +200,8 @@ class ChatCompletionStream(StreamDriver):
             self._reader = None
             if self._closed:  # meanwhile, by another thread, which could not close a source that was being read
                 close_quietly(self._source)
+                if shares_connection(self.response):
+                    close_quietly(self.response)
                 self._reader_left.put(None)
         self._received(data, folding=folding)
 
@@ -224,4 +226,5 @@ class ChatCompletionStream(StreamDriver):
                 if self._reader is None:
                     close_quietly(self._source)
             finally:
-                close_quietly(self.response)
+                if self._reader is None or not shares_connection(self.response):
+                    close_quietly(self.response)
