@@ -736,6 +736,11 @@ async def test_only_http_1_1_is_drained(library: Any, version: bytes, read: bool
 # Closing from elsewhere
 
 
+def over_http_1_0(*body: bytes | float) -> Answer:
+    """As mlx-lm's server answers."""
+    return Answer([b"HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", *body], framing="raw")
+
+
 class Blocking(Kin):
     """A response whose second read lasts until it is closed."""
 
@@ -788,15 +793,16 @@ def test_closing_from_another_thread() -> None:
 
 
 @pytest.mark.parametrize("folding", [False, True], ids=["a loop", "a read"])
-@pytest.mark.parametrize("tls", [False, True], ids=["in clear", "TLS"])
+@pytest.mark.parametrize("over", ["HTTP/1.1", "HTTP/1.0", "TLS"])
 def test_closing_from_another_thread_wakes_the_reader(
-    library: Any, tls: bool, folding: bool, request: pytest.FixtureRequest
+    library: Any, over: str, folding: bool, request: pytest.FixtureRequest
 ) -> None:
     """The provider is silent, and the client has no timeout."""
-    ssl_context = request.getfixturevalue("server_side") if tls else None
+    ssl_context = request.getfixturevalue("server_side") if over == "TLS" else None
+    answer = over_http_1_0(HELLO, math.inf) if over == "HTTP/1.0" else Answer([HELLO, math.inf])
     waiting = threading.Event()
     with (
-        FakeProvider(Answer([HELLO, math.inf]), ssl_context=ssl_context) as provider,
+        FakeProvider(answer, ssl_context=ssl_context) as provider,
         rescue(provider),
         library.Client(trust_env=False, verify=False) as client,
     ):
@@ -1005,6 +1011,15 @@ async def test_draining_raises_nothing_for_what_the_provider_sends(library: Any,
         assert stream.response.is_closed
         with nullcontext() if stream.end.complete else pytest.raises(ChunkfoldError):
             stream.completion()
+
+
+async def test_draining_over_http_1_0_ends_in_time(library: Any, front: Any) -> None:
+    with FakeProvider(over_http_1_0(HELLO, math.inf)) as provider, rescue(provider):
+        async with raw_client_of(front, library, timeout=None) as client:
+            stream = front(await send(client, provider.url))
+            assert (await stream.drain(within=0.1)).text == "Hello"
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert has_left(provider.requests[0])
 
 
 async def test_draining_is_no_longer_than_the_clients_own_read_timeout(library: Any, front: Any) -> None:

@@ -31,7 +31,7 @@ from chunkfold.parser.parser import (
     take_events,
 )
 from chunkfold.parser.timing import StreamTiming
-from chunkfold.stream.network import DeadlineReachedError, owns_connection
+from chunkfold.stream.network import DeadlineReachedError, may_be_kept
 from chunkfold.stream.responses import check_source, decoded_encodings, encoding_error, expansion_error
 from chunkfold.wire.headers import Headers
 
@@ -358,4 +358,4 @@ class StreamDriver:
     def _waits_for_end(self, seconds: float) -> bool:
         """Whether the end of the body may be near, so that waiting for it saves the connection."""
         is_near = self.end is not None and self.end.complete and not self._exhausted and self._reader is None
-        return is_near and seconds > 0 and self._reuse_connection and owns_connection(self.response)
+        return is_near and seconds > 0 and self._reuse_connection and may_be_kept(self.response)

@@ -1,6 +1,6 @@
 """Control the connection below a response: limit its reads, read its body to the end, wake its reader, close it.
 
-All but closing needs a client whose responses expose their connection, so it works for HTTP/1.1 over httpx and httpx2;
+All but closing needs a client whose responses expose their connection, so it works for HTTP/1 over httpx and httpx2;
 over HTTP/2 only a reader can be woken, and only an async one. With any other client it does nothing, and does not fail.
 """
 
@@ -24,8 +24,13 @@ class DeadlineReachedError(Exception):
 
 
 def owns_connection(response: Any) -> bool:
-    """Whether this is HTTP/1.1 over httpx or httpx2, where an open response has its connection for itself."""
-    return _http_version(response) == "HTTP/1.1" and not response.is_closed
+    """Whether this is HTTP/1 over httpx or httpx2, where an open response has its connection for itself."""
+    return _http_version(response) in ("HTTP/1.0", "HTTP/1.1") and not response.is_closed
+
+
+def may_be_kept(response: Any) -> bool:
+    """Whether the client can keep the response's connection at the end of the body; over HTTP/1.0 that closes it."""
+    return owns_connection(response) and response.http_version == "HTTP/1.1"
 
 
 def shares_connection(response: Any) -> bool:

@@ -103,7 +103,7 @@ class ChatCompletionStream(StreamDriver):
     def close(self) -> None:
         """Close the response. Before the end, this leaves the stream; afterwards, it has no effect.
 
-        Another thread may call it. If a thread is waiting for bytes, it is woken if the connection is HTTP/1.1 over
+        Another thread may call it. If a thread is waiting for bytes, it is woken if the connection is HTTP/1 over
         httpx or httpx2; otherwise its loop ends when the next bytes arrive.
         """
         self._close()
