@@ -1075,6 +1075,7 @@ MESSAGES = [
     pytest.param({"choices": None, "error_message": "x", "error_code": 400}, "x", id="beside a code (DeepInfra)"),
     pytest.param({"choices": [], "error_message": "x"}, "x", id="beside an empty list"),
     pytest.param({"errors": {"message": "x"}}, "x", id="an object of errors (ModelScope)"),
+    pytest.param({"error": {"error_message": "x"}}, "x", id="error_message"),
     pytest.param({"error": {"title": "x"}}, "x", id="title"),
     *(
         pytest.param(
@@ -1381,6 +1382,10 @@ def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
     for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
         error = error_from_response(429, {}, cut)
         assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
+
+
+def test_a_refusal_of_apisix_has_its_message() -> None:
+    assert error_from_response(404, {}, b'{"error_msg":"404 Route Not Found"}').message == "404 Route Not Found"
 
 
 @pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
