@@ -936,6 +936,12 @@ STATUSES = {
     "a word that nobody knows": ({"error": {"message": "m", "code": "unheard_of"}}, None),
     "OpenRouter's own words": ({"error": {"metadata": {"error_type": "provider_overloaded"}}}, 503),
     "OpenRouter's other words": ({"error": {"metadata": {"error_type": "provider_unavailable"}}}, 503),
+    "a limit of tokens (OpenRouter)": ({"error": {"metadata": {"error_type": "token_limit_exceeded"}}}, 400),
+    "a long text (OpenRouter)": ({"error": {"metadata": {"error_type": "string_too_long"}}}, 400),
+    "a large image (OpenRouter)": ({"error": {"metadata": {"error_type": "image_too_large"}}}, 400),
+    "a condition (OpenRouter)": ({"error": {"metadata": {"error_type": "precondition_failed"}}}, 412),
+    "a large request (OpenRouter)": ({"error": {"metadata": {"error_type": "payload_too_large"}}}, 413),
+    "what nobody can process (OpenRouter)": ({"error": {"metadata": {"error_type": "unprocessable"}}}, 422),
     # They come before metadata.
     "metadata (OpenRouter)": ({"error": {"metadata": {"error_type": "rate_limit_exceeded"}}}, 429),
     "a type first": ({"error": {"type": "server_error", "metadata": {"error_type": "rate_limit_exceeded"}}}, 500),

@@ -68,15 +68,17 @@ _WORD_STATUS: Final = _by_word(
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
         " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
         " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
-        " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature",
+        " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature"
+        " max_tokens_exceeded token_limit_exceeded string_too_long invalid_image image_too_large image_download_failed",
         401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
         403: "permission permission_denied forbidden access_denied insufficient_user_quota",
         404: "not_found model_not_found resource_not_found resource_does_not_exist",
         408: "request_timeout model_timeout",
         409: "conflict aborted",
-        413: "request_too_large",
-        422: "unprocessable_entity",
+        412: "precondition_failed",
+        413: "request_too_large payload_too_large",
+        422: "unprocessable_entity unprocessable",
         429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
         " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
         " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
