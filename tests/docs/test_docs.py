@@ -657,6 +657,8 @@ CASES = {
     "error-inside": failed(
         body(HI, chunk(choices=[{"index": 0, "delta": {}, "error": BOOM}])),
         body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "error": "boom"}])),
+        body(HI, chunk({"error": BOOM})),
+        body(HI, chunk(choices=[{"index": 0, "message": {"error": BOOM}}])),
         body(HI, chunk(choices=[], x_groq={"id": "r", "error": "boom"})),
         error={"message": "boom"},
     ),
