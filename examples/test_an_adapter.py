@@ -20,11 +20,11 @@ from chunkfold.testing import (
 
 
 class AcmeError(Exception):
-    """All that the adapter raises."""
+    """The only exception that the adapter raises."""
 
 
 def ask(client: httpx.Client, question: str) -> chunkfold.ChatCompletion:
-    """The adapter. What yours gives must have `text` and `tool_calls`."""
+    """The adapter. What yours returns must have `text` and `tool_calls`."""
     request = {"model": "acme-1", "messages": [{"role": "user", "content": question}]}
     try:
         with chunkfold.connect(client, "POST", "chat/completions", json=request) as stream:
