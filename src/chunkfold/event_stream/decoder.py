@@ -2,7 +2,7 @@
 
 The strategy: split the data into lines at once (`bytes.splitlines` knows exactly the standard's three line ends),
 append the pieces of an unfinished line to one buffer (so a line in many pieces stays linear), and return data
-undecoded, so that JSON can be parsed straight from it.
+undecoded, so that JSON can be parsed straight from it, and characters that are cut between two reads stay whole.
 
 The decoder never raises and never guesses. The standard discards some input that senders rely on: an unfinished last
 block, a field named `error` or nearly `data`, a body that is not an event stream, or does not start as one. The decoder

@@ -134,6 +134,7 @@ class EventRecorder:
         kept.touched = kept.open_calls[call.place] = progress
         if progress.is_started and text:
             self._events.append(arguments_grown(choice, call, text))
+        # Some providers send the name in pieces, or after the arguments.
         elif not progress.is_started and call.has_name and call.has_text:
             self._start(progress)
 

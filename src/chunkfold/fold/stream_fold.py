@@ -85,7 +85,7 @@ class StreamFold:
         return chunk if self.add_if_usual(chunk) else self.add_unusual(chunk)
 
     def add_if_usual(self, chunk: ChatCompletionChunk) -> bool:
-        """Fold a usual chunk, at half the cost of `add_unusual`; return False, without folding it, if it is none.
+        """Fold a usual chunk, at half the cost of `add_unusual`; return False, without folding it, if it is not one.
 
         A usual chunk has the same head as the one before, one choice, which is open, and no error: it differs only in
         its text, its tool call fragment or its usage. This is the only list of these conditions.

@@ -24,9 +24,10 @@ _NOT_BLANK: Final = re.compile(r"\S")
 
 
 def has_more_items(data: bytes, most: int | None) -> bool:
-    """Whether JSON has more items: commas and opening brackets outside of strings. The data need not be JSON; linear.
+    """Whether JSON has more than `most` items: commas and opening brackets outside of strings; None allows any number.
 
-    An empty object in a list counts 2, a number 1. Data with no more bytes than the limit is not counted.
+    An empty object in a list counts 2, a number 1. The data need not be JSON. Data with no more bytes than the limit is
+    not counted; else the cost is linear.
     """
     return most is not None and len(data) > most and count_items(data, most) > most
 

@@ -36,7 +36,7 @@ def is_container(value: Any) -> TypeGuard[dict[str, Any] | list[Any]]:
 
 
 def is_integer(value: Any) -> TypeGuard[int]:
-    """Whether a JSON value is a whole number; `true` is none."""
+    """Whether a JSON value is a whole number; `true` is not one."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -143,7 +143,7 @@ _EXPLAINED: Final = frozenset(
     }
 )
 KEEP_ALIVES: Final = ("keepalive", "ping", "heartbeat")
-"""Names of events, and types of objects, that keep a connection alive."""
+"""Names of events, and types of objects, that keep a connection alive. As text in data they are refused."""
 # Where other APIs have their text, beside a usage or an id like ours: DashScope, Workers AI, Baidu.
 _OTHER_OUTPUT: Final = ("output", "response", "result")
 
