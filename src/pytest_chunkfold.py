@@ -134,7 +134,7 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     one, other = _bytes_of(left), _bytes_of(right)
     if one == other:  # a builder and bytes, or builders that say the same in other words
         return None
-    from chunkfold.testing.frames import difference_of
+    from chunkfold.testing.body_events import difference_of
 
     return difference_of(one, other)
 

@@ -32,7 +32,7 @@ from chunkfold.testing import (
     hold,
     hostile_streams,
 )
-from chunkfold.testing.frames import difference_of
+from chunkfold.testing.body_events import difference_of
 
 HELLO = StreamBuilder().text("Hel", "lo").finish().done()
 CALLS = (

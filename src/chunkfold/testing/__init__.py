@@ -16,7 +16,8 @@ It needs only the standard library and chunkfold; of chunkfold's other packages 
 
 Read it in this order. A body: `wire`, `error_shapes`, `steps`, `dialects`, `builder`, `writing`; then `cuts`, `faults`
 and `pacing`. What is sent: `answers`, `received`, `defaults`, `provider`, `connection`, `recorded`; without a server
-`playback`, `mocking`. The expected result: `readings`, `expected`, `golden`, `differences`, `frames`. Then `hostile`.
+`playback`, `mocking`. The expected result: `readings`, `expected`, `golden`, `differences`, `body_events`; then
+`hostile`.
 """
 
 from chunkfold.testing.answers import Answer, Raw, json_answer

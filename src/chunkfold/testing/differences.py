@@ -7,7 +7,7 @@ from operator import eq
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.testing.frames import brought_by, common_size, first_frame, frames_of, shown_frames
+from chunkfold.testing.body_events import brought_by, common_size, events_of, first_place, shown_events
 from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
 
 HasCome: TypeAlias = Callable[[Reading], bool]
@@ -34,19 +34,19 @@ def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
     if part is None:
         return None
     wanted, found = (shown(_value(reading, part)) for reading in (expected, came))
-    frames = frames_of(body)
+    events = events_of(body)
     has_come = part.has_come(expected, came)
-    place = first_frame(body, frames, lambda snapshot: has_come(as_reading(snapshot)))
+    place = first_place(body, events, lambda snapshot: has_come(as_reading(snapshot)))
     return (
         f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}\n"
-        f"{shown_frames(frames, place, 'the first difference')}"
+        f"{shown_events(events, place, 'the first difference')}"
     )
 
 
 def at_the_end(body: bytes) -> str:
     """The last events of a body."""
-    frames = frames_of(body)
-    return shown_frames(frames, len(frames) - 1 if frames else None, "the end")
+    events = events_of(body)
+    return shown_events(events, len(events) - 1 if events else None, "the end")
 
 
 def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
@@ -54,15 +54,15 @@ def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
 
     If it raises the same for an empty body, the error is not about an event, and the end is shown.
     """
-    frames = frames_of(body)
-    if not frames or raises(b""):
+    events = events_of(body)
+    if not events or raises(b""):
         return at_the_end(body)
-    low, high = 0, len(frames) - 1
+    low, high = 0, len(events) - 1
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if raises(body[: frames[middle + 1].offset]) else (middle + 1, high)
-    expected = f"expected of event {frames[low].number}: {brought_by(body, frames, low)}"
-    return f"{shown_frames(frames, low, 'it raises once this event has arrived')}\n{expected}"
+        low, high = (low, middle) if raises(body[: events[middle + 1].offset]) else (middle + 1, high)
+    expected = f"expected of event {low + 1}: {brought_by(body, events, low)}"
+    return f"{shown_events(events, low, 'it raises once this event has arrived')}\n{expected}"
 
 
 def first_difference(wanted: Any, found: Any, path: str = "") -> str | None:

@@ -19,10 +19,10 @@ from chunkfold.errors import ChunkfoldError
 from chunkfold.json_text.values import is_object
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.testing.body_events import events_of, place_at, shown_events
 from chunkfold.testing.builder import StreamBuilder
 from chunkfold.testing.cuts import cut, ways_to_cut
 from chunkfold.testing.differences import at_the_end, complaint_of, first_difference, shown, where_it_raises
-from chunkfold.testing.frames import frame_at, frames_of, shown_frames
 from chunkfold.testing.readings import (
     Ending,
     Reading,
@@ -109,12 +109,12 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
         came = _result_of(fold, reads)
         if not _same(came, whole):
             place, note = _first_bad_cut(fold, data, reads, whole)
-            frames = frames_of(data)
+            events = events_of(data)
             raise AssertionError(
                 f"cut {how}, the result differs\n"
                 f"  whole: {_shown_result(whole)}\n"
                 f"  cut:   {_shown_result(came)}\n"
-                f"{shown_frames(frames, frame_at(frames, place), note)}"
+                f"{shown_events(events, place_at(events, place), note)}"
             ) from (came if isinstance(came, Exception) else None)
 
 
