@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from chunkfold.models.outcome import Outcome as Meaning
-from chunkfold.models.outcome import outcome_of as meaning_of
+from chunkfold.models.outcome import Outcome, outcome_of
 
 Ending: TypeAlias = Literal["complete", "error", "cut", "invalid"]
 
@@ -145,7 +144,7 @@ def without_our_frames(error: Exception) -> Exception:
 
 def is_failure(finish_reason: str | None) -> bool:
     """Whether a finish reason is itself the word for an error."""
-    return meaning_of(finish_reason) is Meaning.ERROR
+    return outcome_of(finish_reason) is Outcome.ERROR
 
 
 def takes_rightly(ending: Ending, reading: Reading) -> bool:
