@@ -77,7 +77,7 @@ def _list_checks(context: click.Context, _: click.Parameter, is_wanted: bool) ->
         context.exit()
 
 
-def _checks() -> "click.Choice[str]":  # which click 8.1 cannot say at run time
+def _checks() -> click.Choice[str]:
     from chunkfold.cli.checks import CHECKS
 
     return click.Choice([check.name for check in CHECKS])
@@ -145,6 +145,7 @@ COMMANDS: Final = (
             metavar="FACTOR",
             type=click.FloatRange(0, min_open=True),
             default=1,
+            show_default=True,
             callback=_number,
             help="How much faster than usual it runs; 10 is ten times as fast.",
         ),
@@ -334,6 +335,7 @@ Examples:
 Exit codes:
   0    every file was read, however its stream ended
   1    a file could not be read
+  2    usage error
   130  stopped by Ctrl-C
 """,
     ),
