@@ -78,7 +78,7 @@ from rich.console import Console
 from rich.pretty import pretty_repr
 
 from chunkfold.cli.answer_view import LiveView, TextView
-from chunkfold.cli.facts import error_line, footer, reply_of
+from chunkfold.cli.facts import error_line, footer, result_of
 from chunkfold.cli.painter import Painter, watch
 
 library = each_library
@@ -856,10 +856,10 @@ def shown_of(reads: list[bytes], *, is_terminal: bool) -> str:
                 watch(stream, Painter(view))
         except ChunkfoldError as error:
             failure = error
-        reply = reply_of(stream, failure)
-        view.settle(footer(reply))
-    if reply.error is not None:
-        console.file.write(error_line(reply) + "\n")
+        result = result_of(stream, failure)
+        view.settle(footer(result))
+    if result.error is not None:
+        console.file.write(error_line(result) + "\n")
     return console.file.getvalue()
 
 

@@ -9,7 +9,7 @@ import click
 from chunkfold import ChatCompletionStream, ChunkfoldError, ConnectOptions, StreamEnd, connect
 from chunkfold.cli.answer_view import AnswerView, answer_view
 from chunkfold.cli.consoles import say
-from chunkfold.cli.facts import Problem, Reply, error_line, exit_code, footer, reply_json, reply_of
+from chunkfold.cli.facts import Problem, StreamResult, error_line, exit_code, footer, result_json, result_of
 from chunkfold.cli.painter import Painter, watch
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
@@ -33,26 +33,26 @@ def chat(
         raise click.UsageError("--raw: standard output is a terminal, which the model's text could control; use a pipe")
     request = chat_request(url, prompt, **options)
     view = AnswerView() if as_json else answer_view(request.model, is_folded=not shows_reasoning, raw=raw)
-    reply, has_left = ask(request, view)
+    result, has_left = ask(request, view)
     secrets = Secrets(request.secrets)
     if as_json:
-        click.echo(reply_json(reply, secrets.hide))
-    elif reply.timing.first_chunk is None:
+        click.echo(result_json(result, secrets.hide))
+    elif result.timing.first_chunk is None:
         if has_left:
             say("Nothing had arrived.")
     elif not quiet:
-        view.settle([secrets.hide(part) for part in footer(reply)])
-    if reply.error is not None:
+        view.settle([secrets.hide(part) for part in footer(result)])
+    if result.error is not None:
         redactor = Redactor(request.secrets)
 
         def clean(text: str) -> str:
             return one_line(redactor.clean_text(text))
 
-        say(error_line(reply, clean, waited(reply.error, request)))
-    return LEFT if has_left else exit_code(reply.end)
+        say(error_line(result, clean, waited(result.error, request)))
+    return LEFT if has_left else exit_code(result.end)
 
 
-def ask(request: ChatRequest, view: AnswerView) -> tuple[Reply, bool]:
+def ask(request: ChatRequest, view: AnswerView) -> tuple[StreamResult, bool]:
     """Send the request and draw the answer. Ctrl-C closes the connection, which stops the generation.
 
     Returns:
@@ -76,5 +76,5 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[Reply, bool]:
         except ChunkfoldError as failure:
             error = failure
     if stream is None:
-        return Reply(error), has_left
-    return reply_of(stream, error), has_left and stream.end in (None, StreamEnd.CLOSED)
+        return StreamResult(error), has_left
+    return result_of(stream, error), has_left and stream.end in (None, StreamEnd.CLOSED)

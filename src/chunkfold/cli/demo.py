@@ -55,14 +55,14 @@ def show(title: str, url: str, *questions: str) -> None:
     say(f"you: {questions[-1]}\n", err=is_piped)
     view = answer_view("demo-model")
     # The provider is on this machine, so no proxy from the environment is used.
-    reply, has_left = ask(ChatRequest(url, request(*questions), {}, uses_proxy=False), view)
+    result, has_left = ask(ChatRequest(url, request(*questions), {}, uses_proxy=False), view)
     if has_left:
         raise KeyboardInterrupt
     if is_piped:
         click.echo("\n")
-    view.settle(footer(reply))
-    if reply.error is not None:
-        say(error_line(reply), err=is_piped)
+    view.settle(footer(result))
+    if result.error is not None:
+        say(error_line(result), err=is_piped)
 
 
 def request(*questions: str) -> dict[str, Any]:

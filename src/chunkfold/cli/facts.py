@@ -54,7 +54,7 @@ class Problem(NamedTuple):
         return self.message or self.kind
 
 
-class Reply(NamedTuple):
+class StreamResult(NamedTuple):
     """The result of a request, or of a recording."""
 
     error: ChunkfoldError | Problem | None
@@ -66,46 +66,48 @@ class Reply(NamedTuple):
     is_timed: bool = True  # whether the times are meaningful; those of a plain body are not
 
 
-def reply_of(
+def result_of(
     source: ChatCompletionParser | ChatCompletionStream,
     error: ChunkfoldError | Problem | None,
     *,
     is_timed: bool = True,
-) -> Reply:
+) -> StreamResult:
     """The result of a stream that has ended, or was left."""
-    return Reply(error, source.end, source.snapshot, source.anomalies, source.timing, source.request_id, is_timed)
+    return StreamResult(
+        error, source.end, source.snapshot, source.anomalies, source.timing, source.request_id, is_timed
+    )
 
 
 # For people
 
 
-def footer(reply: Reply) -> list[str]:
+def footer(result: StreamResult) -> list[str]:
     """The facts to show below an answer; one of its choices is shown."""
-    completion, timing = reply.completion or ChatCompletion(), reply.timing
+    completion, timing = result.completion or ChatCompletion(), result.timing
     usage, shown = completion.usage, choice_of(completion)
     rate = timing.tokens_per_second(usage.completion_tokens if usage else None)
     reason = shown.finish_reason if shown else None
     facts = [
-        f"{reply.end or 'not ended'}" + (f": {one_line(reason)}" if reason else ""),
-        *(_times(timing, rate) if reply.is_timed else ()),
+        f"{result.end or 'not ended'}" + (f": {one_line(reason)}" if reason else ""),
+        *(_times(timing, rate) if result.is_timed else ()),
         _usage(usage) if usage else "no usage",
         _of_choices(completion, shown),
         *_beside_text(shown),
-        f"tolerated {', '.join(anomaly.rule.id for anomaly in reply.anomalies)}" if reply.anomalies else "",
+        f"tolerated {', '.join(anomaly.rule.id for anomaly in result.anomalies)}" if result.anomalies else "",
     ]
     return [fact for fact in facts if fact]
 
 
-def error_line(reply: Reply, clean: Callable[[str], str] = one_line, note: str = "") -> str:
-    """What went wrong in a reply with an error, and what helps to report it, on one line.
+def error_line(result: StreamResult, clean: Callable[[str], str] = one_line, note: str = "") -> str:
+    """What went wrong in a result with an error, and what helps to report it, on one line.
 
     `clean` makes a text one line without secrets; the note is a further detail.
     """
-    error = reply.error
+    error = result.error
     after = error.retry_after if isinstance(error, ChunkfoldError) else None
     told = [
         note,
-        f"request id {clean(reply.request_id)}" if reply.request_id else "",
+        f"request id {clean(result.request_id)}" if result.request_id else "",
         f"retry after {after:g} s" if after is not None else "",
     ]
     aside = ", ".join(filter(None, told))
@@ -171,28 +173,28 @@ def _tokens(count: int | None, kind: str, part: int | None, part_kind: str) -> s
 # For programs
 
 
-def reply_object(reply: Reply) -> dict[str, Any]:
+def result_object(result: StreamResult) -> dict[str, Any]:
     """The object that every command with `--json` gives for a stream; docs/command-line.md has it as a table."""
-    timing, usage = reply.timing, reply.completion.usage if reply.completion else None
+    timing, usage = result.timing, result.completion.usage if result.completion else None
     return {
-        "end": reply.end,
-        "error": error_object(reply.error),
-        "anomalies": [anomaly_object(anomaly) for anomaly in reply.anomalies],
-        "completion": json.loads(reply.completion.model_dump_json()) if reply.completion else None,
+        "end": result.end,
+        "error": error_object(result.error),
+        "anomalies": [anomaly_object(anomaly) for anomaly in result.anomalies],
+        "completion": json.loads(result.completion.model_dump_json()) if result.completion else None,
         "timing": {
             **asdict(timing),
             "gaps": asdict(timing.gaps) if timing.gaps else None,
             "tokens_per_second": timing.tokens_per_second(usage.completion_tokens if usage else None),
         }
-        if reply.is_timed
+        if result.is_timed
         else None,
-        "request_id": reply.request_id,
+        "request_id": result.request_id,
     }
 
 
-def reply_json(reply: Reply, hide: Callable[[str], str] = str) -> bytes:
+def result_json(result: StreamResult, hide: Callable[[str], str] = str) -> bytes:
     """The same as one line, without secrets."""
-    return hide(json_line(reply_object(reply))).encode()
+    return hide(json_line(result_object(result))).encode()
 
 
 def error_object(error: ChunkfoldError | Problem | None) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import click
 from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
 from chunkfold.cli.answer_view import AnswerView, answer_view
 from chunkfold.cli.consoles import say
-from chunkfold.cli.facts import error_line, exit_code, footer, reply_of
+from chunkfold.cli.facts import error_line, exit_code, footer, result_of
 from chunkfold.cli.files import write
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
@@ -48,12 +48,12 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     data = recording.dumps()
     write(data, output)
     parser = replay(Recording.loads(data))  # so that a replay of the file gives the same facts
-    reply = reply_of(parser, parser.error)
+    result = result_of(parser, parser.error)
     if is_shown:
-        view.settle(footer(reply))
+        view.settle(footer(result))
     say(f"{_summary(recording, output)}; ended: {parser.end}")
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
-        say(error_line(reply))
+        say(error_line(result))
     return exit_code(parser.end)
 
 

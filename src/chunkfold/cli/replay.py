@@ -5,7 +5,7 @@ import click
 from chunkfold import ChatCompletionParser, StreamEnd
 from chunkfold.cli.answer_view import AnswerView, answer_view
 from chunkfold.cli.consoles import say
-from chunkfold.cli.facts import error_line, exit_code, footer, reply_json, reply_of
+from chunkfold.cli.facts import error_line, exit_code, footer, result_json, result_of
 from chunkfold.cli.files import recording_from
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import one_line
@@ -47,13 +47,13 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         parser.leave()
         is_left = True
-    reply = reply_of(parser, parser.error, is_timed=recording.is_timed)
+    result = result_of(parser, parser.error, is_timed=recording.is_timed)
     if as_json:
-        click.echo(reply_json(reply))
+        click.echo(result_json(result))
     else:
-        view.settle(footer(reply))
+        view.settle(footer(result))
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
-        say(error_line(reply))
+        say(error_line(result))
     return exit_code(StreamEnd.CLOSED if is_left else parser.end)
 
 

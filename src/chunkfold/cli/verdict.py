@@ -13,7 +13,7 @@ from chunkfold import (
     is_retryable,
 )
 from chunkfold.cli.additions import tokens_of, word
-from chunkfold.cli.facts import anomaly_object, exit_code, reply_object, reply_of
+from chunkfold.cli.facts import anomaly_object, exit_code, result_object, result_of
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 from chunkfold.errors import END_MEANINGS
@@ -78,7 +78,7 @@ def retryable(error: ChunkfoldError) -> str:
 def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> dict[str, Any]:
     """The verdict for programs: the object of every command, and the counts."""
     parser = inspection.parser
-    return reply_object(reply_of(parser, parser.error, is_timed=timed)) | {
+    return result_object(result_of(parser, parser.error, is_timed=timed)) | {
         "anomalies": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
         "exit_code": exit_code(parser.end),
         "frames": inspection.frames,
