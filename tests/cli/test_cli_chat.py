@@ -251,6 +251,12 @@ def test_the_environment_says_whom_to_ask() -> None:
     assert asked_for == [("mine", "Hi"), ("mine", "Piped.")]
 
 
+def test_an_empty_variable_counts_as_not_set() -> None:
+    variables = {"CHUNKFOLD_MODEL": "m", "OPENAI_BASE_URL": ""}
+    assert "expected a URL, as an argument or in OPENAI_BASE_URL" in run("chat", stdin="Hi", **variables).stderr
+    assert "URL: expected http://HOST" in run("chat", "Hi", **variables).stderr
+
+
 def test_the_facts_begin_a_line_where_both_outputs_are_one_pipe() -> None:
     with FakeProvider(HELLO) as provider:
         command = [COMMAND, "chat", provider.base_url, "-m", "m", "Hi"]

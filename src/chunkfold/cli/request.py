@@ -101,7 +101,7 @@ def with_default_url(url: str | None, prompt: str | None = None) -> tuple[str, s
     Raises:
         click.UsageError: There is no URL.
     """
-    default = os.environ.get("OPENAI_BASE_URL")
+    default = os.environ.get("OPENAI_BASE_URL") or None  # as for every variable of click's, an empty one is not set
     if url is not None and (default is None or prompt is not None or "://" in url):
         return url, prompt
     if default is None:
@@ -127,6 +127,7 @@ def chat_request(
         click.UsageError: There is no prompt, or a value is invalid.
     """
     url, prompt = with_default_url(url, prompt)
+    url = endpoint(url)  # before the prompt is missed: the only argument may be a prompt, taken for the URL
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": _prompt(prompt)})
     body: dict[str, Any] = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
@@ -138,7 +139,7 @@ def chat_request(
         json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         raise click.UsageError("expected UTF-8 text, and numbers that JSON allows") from None
-    return ChatRequest(endpoint(url), body, headers_of(key_env, headers), timeout)
+    return ChatRequest(url, body, headers_of(key_env, headers), timeout)
 
 
 def _prompt(given: str | None) -> str:
