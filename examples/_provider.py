@@ -5,9 +5,8 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import sin, tau
-from typing import Any
 
-from chunkfold.testing import Answer, FakeProvider, sse
+from chunkfold.testing import Answer, FakeProvider, StreamBuilder, delta, paced
 
 
 @contextmanager
@@ -21,64 +20,38 @@ def base_url(script: str = "") -> Iterator[str]:
         yield provider.base_url
 
 
-def _chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return {"id": "chatcmpl-example", "object": "chat.completion.chunk", "choices": [choice]}
-
-
-def _call(index: int, arguments: str, name: str | None = None) -> dict[str, Any]:
-    """A fragment of a tool call; the first one of a call has its name."""
-    fragment: dict[str, Any] = {"index": index, "function": {"arguments": arguments}}
-    if name:
-        fragment |= {"id": f"call_{index + 1}", "type": "function"}
-        fragment["function"]["name"] = name
-    return _chunk(tool_calls=[fragment])
-
-
-def _spoken(word: str, tone: float) -> dict[str, Any]:
-    """A word, said as a tone of so many hertz that takes a quarter of a second, in `pcm16`."""
+def _spoken(word: str, tone: float) -> bytes:
+    """A chunk with a word, spoken as a tone of this frequency in hertz for a quarter of a second, in `pcm16`."""
     samples = (round(9000 * sin(tau * tone * place / 24_000)) for place in range(6_000))
     data = b"".join(sample.to_bytes(2, "little", signed=True) for sample in samples)
-    return _chunk(audio={"id": "audio-example", "data": b64encode(data).decode(), "transcript": word})
+    return delta(audio={"id": "audio-example", "data": b64encode(data).decode(), "transcript": word})
 
 
 def _pieces(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def _paced(*chunks: dict[str, Any]) -> list[bytes | float]:
-    """A body with a pause between the chunks."""
-    first, *others = sse(*chunks, done=False)
-    return [first, *(step for piece in others for step in (_PAUSE, piece)), *sse()]
-
-
 _PAUSE = 0.2  # seconds
-_ONE_CALL_AFTER_THE_OTHER = [
-    _call(index, arguments, name)
-    for index, city in enumerate(('"Lisbon"}', '"Oslo"}'))
-    for arguments, name in (("", "weather"), ('{"city": ', None), (city, None))
-]
-_WEATHER_CALLS = [
-    *(_call(index, "", "weather") for index in range(2)),
-    *(_call(index, arguments) for arguments in ('{"ci', 'ty": ') for index in range(2)),
-    *(_call(index, arguments) for index, arguments in enumerate(('"Lisbon"}', '"Oslo"}'))),
-    _chunk("tool_calls"),
-]
-_WEATHER = sse(_chunk(content="Lisbon has sun, "), _chunk(content="Oslo has snow."), _chunk("stop"))
+_ONE_CALL_AFTER_THE_OTHER = (
+    StreamBuilder().tool_call("weather", '{"city": ', '"Lisbon"}').tool_call("weather", '{"city": ', '"Oslo"}')
+)
+_CALLS_AT_ONCE = StreamBuilder().tool_calls(
+    ["weather", '{"ci', 'ty": ', '"Lisbon"}'], ["weather", '{"ci', 'ty": ', '"Oslo"}']
+)
+_WEATHER = StreamBuilder().text("Lisbon has sun, ", "Oslo has snow.").finish().done()
 _CITIES = (
     '{"cities": [{"name": "Tokyo", "country": "Japan", "millions": 37.1}, {"name": "Delhi", "country": "India", '
     '"millions": 33.8}, {"name": "Shanghai", "country": "China", "millions": 29.9}]}'
 )
 _GREETING = [_spoken(word, tone) for word, tone in (("Good ", 440.0), ("morning", 554.4), (".", 659.3))]
-_YES = sse(_chunk(content="Yes"), _chunk(content=", please."), _chunk("stop"))
 _SCRIPTS = {
-    "async_stream": 2 * [Answer([_YES[0], _PAUSE, _YES[1], _PAUSE, *_YES[2:]])],
-    "live_table": [Answer(_paced(*(_chunk(content=piece) for piece in _pieces(_CITIES, 16)), _chunk("stop")))],
-    "run_tools_early": [Answer(_paced(*_ONE_CALL_AFTER_THE_OTHER, _chunk("tool_calls"))), Answer(_WEATHER)],
-    "tool_calls": [Answer(sse(*_WEATHER_CALLS)), Answer(_WEATHER)],
-    "voice": [Answer(_paced(*_GREETING, _chunk("stop")))],
+    "async_stream": 2 * [StreamBuilder().text("Yes", ", please.").finish().done().answer(pace=_PAUSE)],
+    "live_table": [StreamBuilder().text(*_pieces(_CITIES, 16)).finish().done().answer(pace=_PAUSE)],
+    "run_tools_early": [_ONE_CALL_AFTER_THE_OTHER.finish().done().answer(pace=_PAUSE), _WEATHER.answer()],
+    "tool_calls": [_CALLS_AT_ONCE.finish().done().answer(), _WEATHER.answer()],
+    "voice": [Answer(paced([*_GREETING, *StreamBuilder().finish().done()], pace=_PAUSE))],
     "errors": [
-        Answer(sse(_chunk(content="Once upon "), _chunk(content="a ti"), done=False), ending="cut"),
-        Answer(sse({"error": {"message": "The model is overloaded.", "type": "server_error", "code": 503}})),
+        StreamBuilder().text("Once upon ", "a ti").answer(ending="cut"),
+        StreamBuilder().error("The model is overloaded.", type="server_error", code=503).answer(),
     ],
 }
