@@ -5,16 +5,15 @@ OPENAI_BASE_URL=https://... OPENAI_API_KEY=... uvicorn --app-dir examples for_br
 """
 
 import json
-import os
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from itertools import count
 
 import httpx
+from _chat_backend import MODEL, event_stream, lifespan
 from _server import serve
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from chunkfold import ChunkfoldError, aconnect, encode_event, is_retryable
@@ -38,14 +37,12 @@ async def answer(request: Request) -> Response:
     """The stream for an `EventSource`; if it reconnects, it gets the status 204, which stops it."""
     if "last-event-id" in request.headers:
         return Response(status_code=204)  # otherwise the question would be asked and paid for twice
-    events = events_for(request.state.client, request.query_params.get("question", ""))
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is for nginx
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+    return event_stream(events_for(request.state.client, request.query_params.get("question", "")))
 
 
 async def events_for(client: httpx.AsyncClient, question: str) -> AsyncIterator[bytes]:
     """The text as messages, the reasoning as events of that name, and a last one: `finished` or `failed`."""
-    body = {"model": os.environ.get("OPENAI_MODEL", "gpt-5-mini"), "messages": [{"role": "user", "content": question}]}
+    body = {"model": MODEL, "messages": [{"role": "user", "content": question}]}
     yield b"id: 0\n\n"  # no event, but the browser keeps the id: from here on it asks for the rest, also of nothing
     ids = map(str, count(1))
     try:
@@ -58,14 +55,6 @@ async def events_for(client: httpx.AsyncClient, question: str) -> AsyncIterator[
     except (ChunkfoldError, httpx.TransportError) as exc:  # its message is not for the public: it may quote a key
         failure = {"kind": type(exc).__name__, "retryable": is_retryable(exc)}
         yield encode_event(json.dumps(failure), event="failed", id=next(ids))
-
-
-@asynccontextmanager
-async def lifespan(_: Starlette) -> AsyncGenerator[dict[str, httpx.AsyncClient]]:
-    """One client for all requests."""
-    headers = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY') or 'none'}"}
-    async with httpx.AsyncClient(base_url=os.environ["OPENAI_BASE_URL"], headers=headers, timeout=120) as client:
-        yield {"client": client}
 
 
 async def page(_: Request) -> Response:
