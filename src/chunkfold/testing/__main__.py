@@ -24,7 +24,7 @@ from chunkfold.testing.hostile.report import (
 from chunkfold.testing.hostile.values import HostileStream
 
 _EPILOG = """\
-Exit codes: 0 if your client gets everything right, or as much as --min asks for; 1 if not; 2 for a usage error. Your
+Exit codes: 0 if your clients get every stream right, or as many as --min says; 1 if not; 2 for a usage error. Your
 clients are those of --client, or chunkfold if there is none; the other libraries are for comparison.
 """
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m chunkfold.testing",
-        description="Hold chunkfold, and other libraries where they are installed, to the hostile set.",
+        description="Test chunkfold, and the other libraries that are installed, with the hostile set.",
         epilog=_EPILOG,
     )
     parser.add_argument(
@@ -70,23 +70,25 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="MODULE:CALLABLE",
-        help="hold this too: from a body's bytes to an object or a dict with text and tool_calls",
+        help="test this function too: from a body's bytes to an object or a dict with text and tool_calls",
     )
     parser.add_argument(
-        "--min", type=int, metavar="N", help="how many streams have to be right for exit code 0; all if not given"
+        "--min", type=int, metavar="N", help="the number of right results that exit code 0 needs; by default all"
     )
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument(
-        "--show", metavar="STREAM", help="one stream in full: its body, the expected result, the result, the traceback"
+        "--show",
+        metavar="STREAM",
+        help="show one stream: its body, the expected result, and each client's result or traceback",
     )
-    forms.add_argument("--json", action="store_true", help="the results as one JSON object")
+    forms.add_argument("--json", action="store_true", help="print the results as one JSON object")
     forms.add_argument(
-        "--markdown", nargs="?", const="-", metavar="PAGE", help="tables for documentation, into a page or printed"
+        "--markdown", nargs="?", const="-", metavar="PAGE", help="print tables for documentation, or write them to PAGE"
     )
     parser.add_argument(
-        "--no-abuse", action="store_true", help="leave out the cases of abuse, for a client that trusts its provider"
+        "--no-abuse", action="store_true", help="omit the cases of abuse, for a client that trusts its provider"
     )
-    parser.add_argument("--no-peers", action="store_true", help="leave out the other libraries that are installed")
+    parser.add_argument("--no-peers", action="store_true", help="omit the other libraries")
     return parser
 
 
@@ -98,7 +100,7 @@ def _clients(parser: argparse.ArgumentParser, paths: Sequence[str]) -> list[Clie
 
 
 def _page(parser: argparse.ArgumentParser, path: str | None) -> Path | None:
-    """The page to write into, None for none."""
+    """The page to write to; None if there is none."""
     if path in (None, "-"):
         return None
     page = Path(path)
