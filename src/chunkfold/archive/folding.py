@@ -109,14 +109,14 @@ def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error
         "ending": None if parser.end is None else parser.end.value,
         "complete": parser.end is not None and parser.end.complete,
         "error_type": None if error is None else type(error).__name__,
-        "error": None if error is None else _said(error),
+        "error": None if error is None else _message_of(error),
         "error_status": _integer(status),
         "error_code": None if code is None else well_formed(str(code)),
         "anomalies": [{"rule": anomaly.rule.id, "count": anomaly.count} for anomaly in parser.anomalies],
     }
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     return "out of memory" if isinstance(error, MemoryError) else well_formed(str(error))
 
 

@@ -43,9 +43,8 @@ def fold(job: Job) -> Folded:
         with Path(job.file).open("rb") if job.data is None else BytesIO(job.data) as file:
             return folded(job, replay(Recording.loads(b"".join(unpacked(file)))))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        unsaid = "out of memory" if isinstance(error, MemoryError) else ""
-        return folded(job, Problem(type(error).__name__, said or unsaid))
+        message = "out of memory" if isinstance(error, MemoryError) else getattr(error, "strerror", "") or str(error)
+        return folded(job, Problem(type(error).__name__, message))
 
 
 def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
@@ -53,7 +52,7 @@ def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
     parser, error = (None, outcome) if isinstance(outcome, Problem) else (outcome, outcome.error)
     end, snapshot = (parser.end, parser.snapshot) if parser else (None, None)
     anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} if parser else {}
-    said = _said(snapshot or ChatCompletion()) if error is None else str(error)
+    text = _first_output(snapshot or ChatCompletion()) if error is None else str(error)
     json = ""
     if job.as_json:
         whole = None if snapshot is None else snapshot.model_dump(mode="json")
@@ -62,15 +61,15 @@ def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
         json = json_line(
             {**told, "completion": whole if is_complete else None, "snapshot": None if is_complete else whole}
         )
-    return Folded(job.file, end, anomalies, _excerpt(said), json)
+    return Folded(job.file, end, anomalies, _excerpt(text), json)
 
 
-def _said(completion: ChatCompletion) -> str:
+def _first_output(completion: ChatCompletion) -> str:
     """The first output in the answer that is not blank."""
-    return next(filter(None, (_said_by(choice.message) for choice in completion.choices)), "")
+    return next(filter(None, (_output_of(choice.message) for choice in completion.choices)), "")
 
 
-def _said_by(message: ChatCompletionMessage) -> str:
+def _output_of(message: ChatCompletionMessage) -> str:
     calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
     spoken = message.audio.transcript if message.audio else None
     reasoning = f"(reasoning) {message.reasoning}" if message.reasoning else ""

@@ -105,13 +105,13 @@ class TextFrameView(FrameView):
     def _show(self, frame: Frame) -> None:
         """Show a frame, and the rules that it breaks: on a terminal a row for each."""
         head = self._head(str(frame.offset), "" if frame.at is None else f"{frame.at:.3f}", frame.kind)
-        told = "; ".join(told_of(frame))
+        details = "; ".join(details_of(frame))
         if not self.console.is_interactive:
             ids = " ".join(noted.rule.id for noted in frame.anomalies)
-            print_row(self.console, Text(f"{head}{told}" + (f"  ! {ids}" if ids else "")))
+            print_row(self.console, Text(f"{head}{details}" + (f"  ! {ids}" if ids else "")))
             return
         style = "red" if frame.error is not None else _STYLES.get(frame.kind, "")
-        print_beside(self.console, Text(head, style or "cyan"), Text(told, style), _LEAST)
+        print_beside(self.console, Text(head, style or "cyan"), Text(details, style), _LEAST)
         for rule in _rules_of(frame):
             print_beside(self.console, Text(" " * len(head)), Text(rule, "yellow"), _LEAST)
 
@@ -142,7 +142,7 @@ class TextFrameView(FrameView):
         return f"{offset:>{max(len('offset'), self.offset_width)}}  {time}{kind:<{_KIND_WIDTH}}  "
 
 
-def told_of(frame: Frame) -> Iterator[str]:
+def details_of(frame: Frame) -> Iterator[str]:
     """The details of a frame, each on one line, bounded and escaped."""
     if frame.event not in (None, "message"):
         yield f"event {word(frame.event or '')}"

@@ -100,7 +100,7 @@ class Inspection:
     """
 
     def __init__(self, on_frame: Callable[[Frame], object], **options: Unpack[ParserOptions]) -> None:
-        given: ParserOptions = {**options, "on_server_sent_event": self._tell}
+        given: ParserOptions = {**options, "on_server_sent_event": self._report}
         self.parser = ChatCompletionParser(**given)
         self.parser.events()  # from now on
         self.frames = self.events = self.received = self.unread = 0
@@ -122,7 +122,7 @@ class Inspection:
             is_last = begin + _PIECE >= len(data)  # only then it is known whether the read brought a chunk in time
             feed_or_fold(self.parser, piece, at, is_slice=not is_last, is_returned=True)
             if self.parser.end is not None and not self._ended:  # without an event: a limit, or out of time
-                self._tell(None, [], str(self.parser.error or ""))
+                self._report(None, [], str(self.parser.error or ""))
 
     def close(self, at: float | None = None) -> None:
         """Report that the body ended."""
@@ -143,9 +143,9 @@ class Inspection:
         self._at = at
         chunks = finish()
         if not self._ended:  # else the decoder still had an event, which was the last one
-            self._tell(None, chunks or [], note)
+            self._report(None, chunks or [], note)
 
-    def _tell(self, event: ServerSentEvent | None, chunks: list[ChatCompletionChunk], note: str = "") -> None:
+    def _report(self, event: ServerSentEvent | None, chunks: list[ChatCompletionChunk], note: str = "") -> None:
         """Make a frame of all that changed since the last one."""
         parser, data = self.parser, b"" if event is None else event.data
         self.frames += 1

@@ -99,7 +99,7 @@ class ScriptedProvider(FakeProvider):
             scripted = next(self._answers, None) if request.method == "POST" else None
         label = _OWN if scripted is None else scripted.label
         answer = default_answer(request) if scripted is None else scripted.answer_to(request)
-        watching = threading.Thread(target=self._tell, args=(request, label, answer, started), daemon=True)
+        watching = threading.Thread(target=self._log_outcome, args=(request, label, answer, started), daemon=True)
         with self._lock:
             self._watched = [*(watched for watched in self._watched if watched[1].is_alive()), (request, watching)]
             watching.start()
@@ -107,7 +107,7 @@ class ScriptedProvider(FakeProvider):
             self._ending.wait(scripted.delay)
         return answer
 
-    def _tell(self, request: ReceivedRequest, label: str, answer: Answer, started: float) -> None:
+    def _log_outcome(self, request: ReceivedRequest, label: str, answer: Answer, started: float) -> None:
         """Log the answer on one line, once it is over."""
         request.answered.wait()
         if request.client_left:

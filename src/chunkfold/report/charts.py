@@ -143,7 +143,7 @@ def histogram(lengths: Sequence[float], gaps: Gaps) -> Html:
     marked = (("p50", gaps.p50), ("p95", gaps.p95), ("p99", gaps.p99))
     places = [(name, at, _log_place(round(at, 6), edges)) for name, at in marked]
     lines = "".join(f"M{place * _WIDTH:.1f} 0V{_HEIGHT}" for *_, place in places)
-    what = f"{counted(len(lengths), 'gap')}; {', '.join(_bins_told(edges, counts))}"
+    what = f"{counted(len(lengths), 'gap')}; {', '.join(_bins_in_words(edges, counts))}"
     return joined(
         [
             tag("div", *(_marker(*place) for place in places), class_="markers", aria_hidden="true"),
@@ -183,7 +183,7 @@ def _evenly_binned(ordered: Sequence[float]) -> tuple[list[float], list[int]]:
     return edges, [high - low for low, high in pairwise([0, *inner, len(ordered)])]
 
 
-def _bins_told(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:
+def _bins_in_words(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:
     for place, number in enumerate(counts):
         if number:
             yield f"{number:,} from {duration(edges[place])} to {duration(edges[place + 1])}"

@@ -209,11 +209,11 @@ class _Reader:
 
     def _brought(self, chunks: "list[ChatCompletionChunk] | tuple[()]") -> dict[Kind, int]:
         brought: dict[Kind, int] = {}
-        for kind, characters in (*self._told(), *(each for chunk in chunks for each in _of_chunk(chunk))):
+        for kind, characters in (*self._of_events(), *(each for chunk in chunks for each in _of_chunk(chunk))):
             brought[kind] = brought.get(kind, 0) + characters
         return brought
 
-    def _told(self) -> Iterator[tuple[Kind, int]]:
+    def _of_events(self) -> Iterator[tuple[Kind, int]]:
         for event in self.parser.events():
             if isinstance(event, UsageReceived) and event.usage.completion_tokens is not None:
                 self.tokens.append((self._now, event.usage.completion_tokens))

@@ -40,16 +40,18 @@ def place_at(events: list[ServerSentEvent], offset: int) -> int | None:
     return max((place for place, event in enumerate(events) if event.offset <= offset), default=None)
 
 
-def first_place(body: bytes, events: list[ServerSentEvent], has_come: Callable[[ChatCompletion], bool]) -> int | None:
+def first_place(
+    body: bytes, events: list[ServerSentEvent], has_arrived: Callable[[ChatCompletion], bool]
+) -> int | None:
     """The place of the first event after which a part has arrived; of the last event if it never arrives."""
 
-    def comes_by(end: int) -> bool:
+    def has_arrived_by(end: int) -> bool:
         parser = ChatCompletionParser()
         parser.fold(body[:end])
-        return has_come(parser.snapshot)
+        return has_arrived(parser.snapshot)
 
     # A snapshot costs as much as the output is long: by halving, it takes a few of them.
-    return bisect_left([event.offset for event in events[1:]], True, key=comes_by) if events else None  # noqa: FBT003 - what is searched for
+    return bisect_left([event.offset for event in events[1:]], True, key=has_arrived_by) if events else None  # noqa: FBT003 - what is searched for
 
 
 def brought_by(body: bytes, events: list[ServerSentEvent], place: int) -> str:
@@ -61,9 +63,9 @@ def brought_by(body: bytes, events: list[ServerSentEvent], place: int) -> str:
     parser.feed(body[:start])
     parser.events()
     parser.feed(body[start:end])
-    told = parser.events()
-    rules = "; ".join(str(event.anomaly.rule) for event in told if isinstance(event, AnomalyNoted))
-    brought = [f"an error: {parser.error}"] if parser.error is not None else list(filter(None, map(_words, told)))
+    added = parser.events()
+    rules = "; ".join(str(event.anomaly.rule) for event in added if isinstance(event, AnomalyNoted))
+    brought = [f"an error: {parser.error}"] if parser.error is not None else list(filter(None, map(_words, added)))
     return (", ".join(brought) or "nothing that adds to the answer") + (f" ({rules})" if rules else "")
 
 

@@ -18,7 +18,7 @@ from typing import Any, Self, cast
 
 from chunkfold.testing.answers import Answer, Raw
 from chunkfold.testing.dialects import Dialect, dialect_of
-from chunkfold.testing.error_shapes import ErrorShape, ToldError, check_shape
+from chunkfold.testing.error_shapes import ErrorShape, ReportedError, check_shape
 from chunkfold.testing.expected import reading_of
 from chunkfold.testing.pacing import paced
 from chunkfold.testing.readings import Reading
@@ -140,7 +140,7 @@ class StreamBuilder:
         """
         if shape is not None:
             check_shape(shape)
-        return self._and(Fail(ToldError(message, code, type), shape))
+        return self._and(Fail(ReportedError(message, code, type), shape))
 
     def comment(self, text: str = "keep-alive") -> Self:
         """Add a comment, which some providers send to keep the connection alive.

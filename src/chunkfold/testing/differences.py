@@ -10,7 +10,7 @@ from chunkfold.json_text.values import is_list, is_object
 from chunkfold.testing.body_events import brought_by, common_size, events_of, first_place, shown_events
 from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
 
-HasCome: TypeAlias = Callable[[Reading], bool]
+HasArrived: TypeAlias = Callable[[Reading], bool]
 
 
 class _Part(NamedTuple):
@@ -20,7 +20,7 @@ class _Part(NamedTuple):
     title: str  # in words
     same: Callable[[Any, Any], bool]  # whether two values of it are the same; None is a value of neither
     # Of two readings that differ in it: a function of a snapshot, whether the part in which they differ has arrived.
-    has_come: Callable[[Reading, Reading], HasCome]
+    has_arrived: Callable[[Reading, Reading], HasArrived]
 
     def agrees(self, wanted: Reading, found: Reading) -> bool:
         """Whether they are the same, where both have a value."""
@@ -35,8 +35,8 @@ def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
         return None
     wanted, found = (shown(_value(reading, part)) for reading in (expected, came))
     events = events_of(body)
-    has_come = part.has_come(expected, came)
-    place = first_place(body, events, lambda snapshot: has_come(as_reading(snapshot)))
+    has_arrived = part.has_arrived(expected, came)
+    place = first_place(body, events, lambda snapshot: has_arrived(as_reading(snapshot)))
     return (
         f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}\n"
         f"{shown_events(events, place, 'the first difference')}"
@@ -87,7 +87,7 @@ def _value(reading: Reading, part: _Part) -> Any:
     return reading.text if part.name == "texts" and len(reading.texts or ()) == 1 else getattr(reading, part.name)
 
 
-def _more_text(expected: Reading, came: Reading) -> HasCome:
+def _more_text(expected: Reading, came: Reading) -> HasArrived:
     """Arrived once the first choice that differs has more text than both readings have in common."""
     pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
     choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
@@ -100,12 +100,12 @@ def _text_of(reading: Reading, choice: int) -> str:
     return texts[choice] if choice < len(texts) else ""
 
 
-def _more_reasoning(expected: Reading, came: Reading) -> HasCome:
+def _more_reasoning(expected: Reading, came: Reading) -> HasArrived:
     size = common_size(expected.reasoning or "", came.reasoning or "")
     return lambda snapshot: len(snapshot.reasoning or "") > size
 
 
-def _call_that_differs(expected: Reading, came: Reading) -> HasCome:
+def _call_that_differs(expected: Reading, came: Reading) -> HasArrived:
     """The first call that is lost; else what the first one that differs differs in: name and arguments, or the id."""
     wanted, found = expected.calls or (), came.calls or ()
     pairs = enumerate(zip(wanted, found, strict=False))
@@ -116,22 +116,22 @@ def _call_that_differs(expected: Reading, came: Reading) -> HasCome:
     size = common_size(*texts)
     is_id = same_calls((replace(wanted[place], id=None),), (replace(found[place], id=None),))
 
-    def has_come(snapshot: Reading) -> bool:
+    def has_arrived(snapshot: Reading) -> bool:
         call = (snapshot.calls or ())[place : place + 1]
         return bool(call) and (is_id or len(_text_of_call(call[0])) > size)
 
-    return has_come
+    return has_arrived
 
 
 def _text_of_call(call: Call) -> str:
     return f"{call.name}{call.arguments}"
 
 
-def _finish(_expected: Reading, _came: Reading) -> HasCome:
+def _finish(_expected: Reading, _came: Reading) -> HasArrived:
     return lambda snapshot: bool(snapshot.finish_reason)
 
 
-def _counts(expected: Reading, _came: Reading) -> HasCome:
+def _counts(expected: Reading, _came: Reading) -> HasArrived:
     """The counts that were expected."""
     return lambda snapshot: _has_counts(expected.usage or {}, snapshot.usage or {})
 

@@ -26,7 +26,7 @@ ErrorShape: TypeAlias = Literal[
 ]
 
 
-class ToldError(NamedTuple):
+class ReportedError(NamedTuple):
     """A provider's error: its message, its code (the provider's own or an HTTP status), its type.
 
     The head is that of the chunk, for the shape that is one.
@@ -44,7 +44,7 @@ class ToldError(NamedTuple):
         return {name: value for name, value in told.items() if value is not None}
 
 
-def error_event(error: ToldError, shape: ErrorShape = "object") -> bytes:
+def error_event(error: ReportedError, shape: ErrorShape = "object") -> bytes:
     """The event of an error.
 
     Raises:
@@ -68,12 +68,12 @@ def _number(code: Code, default: int) -> int:
     return code if isinstance(code, int) else default
 
 
-def _finish_reason(error: ToldError) -> bytes:
+def _finish_reason(error: ReportedError) -> bytes:
     choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}
     return event({**error.head, "choices": [choice]})
 
 
-ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ToldError], bytes]]] = {
+ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ReportedError], bytes]]] = {
     "object": lambda error: event({"error": error.fields}),  # OpenAI and most others
     # OpenRouter, Sansa
     "choices": lambda error: event({"error": error.fields, "choices": [{"finish_reason": "error"}]}),

@@ -29,13 +29,13 @@ def reading_of(steps: Sequence[Step], dialect: Dialect, counts: UsageCounts | No
 def sent_steps(steps: Sequence[Step], dialect: Dialect) -> Iterator[Step]:
     """The steps that are sent, up to the one that ends the stream."""
     for step in steps:
-        if _comes(step, dialect):
+        if _is_sent(step, dialect):
             yield step
             if isinstance(step, SayDone) or _failure(step) is not None:
                 return
 
 
-def _comes(step: Step, dialect: Dialect) -> bool:
+def _is_sent(step: Step, dialect: Dialect) -> bool:
     match step:
         case Say():
             return bool(step.pieces) and (step.kind != "reasoning" or bool(dialect.reasoning))

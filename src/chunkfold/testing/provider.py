@@ -287,10 +287,10 @@ def _shown_script(scripted: Answer | Answerer) -> str:
         return f"the function {getattr(scripted, '__qualname__', repr(scripted))}"
     pieces = (piece.data if isinstance(piece, Raw) else piece for piece in scripted.pieces)
     body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
-    return f"{scripted.status}, {len(body)} bytes: {_said(body)}"
+    return f"{scripted.status}, {len(body)} bytes: {_described(body)}"
 
 
-def _said(body: bytes) -> str:
+def _described(body: bytes) -> str:
     """The text of a stream; for any other body, its beginning."""
     parser = ChatCompletionParser()
     parser.fold(body)

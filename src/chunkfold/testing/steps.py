@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from chunkfold.testing.answers import Raw
-from chunkfold.testing.error_shapes import ErrorShape, ToldError
+from chunkfold.testing.error_shapes import ErrorShape, ReportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Finish:
 class Fail:
     """An error, in the dialect's shape unless another is given."""
 
-    error: ToldError
+    error: ReportedError
     shape: ErrorShape | None = None
 
 

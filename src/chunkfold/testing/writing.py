@@ -45,7 +45,7 @@ class Writer:
 
     def write(self, steps: Sequence[Step]) -> Iterator[bytes]:
         """The events of the stream; raw bytes that are not events are items of their own."""
-        yield from self._ahead(steps)
+        yield from self._before_first(steps)
         finishes = [step for step in steps if isinstance(step, Finish)]
         for step in steps:
             match step:
@@ -56,8 +56,8 @@ class Writer:
                 case Finish():
                     yield from self._finish(step, is_last=step is finishes[-1])
                 case Fail():
-                    told = step.error._replace(head=self._finish_head())
-                    yield self._framed(error_event(told, step.shape or self._dialect.error))
+                    error = step.error._replace(head=self._finish_head())
+                    yield self._framed(error_event(error, step.shape or self._dialect.error))
                 case Encoded():
                     yield self._framed(step.data)
                 case Raw():
@@ -65,7 +65,8 @@ class Writer:
                 case SayDone():
                     yield from filter(None, [self._framed(self._dialect.done)])
 
-    def _ahead(self, steps: Sequence[Step]) -> Iterator[bytes]:
+    def _before_first(self, steps: Sequence[Step]) -> Iterator[bytes]:
+        """The events that the dialect sends before the first chunk, if there is one."""
         sent = sent_steps(steps, self._dialect)
         choices = [step.choice for step in sent if isinstance(step, Say | CallTools | Finish)]
         if choices:
