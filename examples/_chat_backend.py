@@ -1,4 +1,4 @@
-"""What a backend of a chat page needs besides its protocol: one client, and the response; nothing to learn here."""
+"""What all backends of chat pages share: one client for all requests, and the response."""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -15,7 +15,7 @@ MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
 
 
 def event_stream(events: AsyncIterator[bytes], headers: Mapping[str, str] | None = None) -> Response:
-    """A response of server-sent events that no proxy keeps back."""
+    """A response of server-sent events that no proxy buffers."""
     all_headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})}  # the latter is for nginx
     return StreamingResponse(events, media_type="text/event-stream", headers=all_headers)
 

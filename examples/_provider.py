@@ -1,4 +1,4 @@
-"""Where the examples get their answers from, so that they run anywhere; nothing to learn here."""
+"""The provider of the examples: a real one, or without a key one on this machine, so that they run anywhere."""
 
 import os
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""What any relay needs: which headers pass, and what an answer cost."""
+"""What any relay needs: which headers to forward, and what an answer cost."""
 
 from chunkfold import ChatCompletion, CompletionUsage
 

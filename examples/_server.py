@@ -1,4 +1,4 @@
-"""Serves the examples' own apps on this machine; nothing to learn here."""
+"""Serve the apps of the examples on this machine."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ import chunkfold
 
 @contextmanager
 def serving(app: Starlette) -> Generator[str]:
-    """Serve an app from a thread, on a free port; gives its URL."""
+    """Serve an app from a thread, on a free port, and yield its URL."""
     listener = socket.create_server(("127.0.0.1", 0))  # connections are accepted from now on
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
@@ -45,7 +45,7 @@ def ask_through(relay: Starlette) -> None:
             chunkfold.connect(client, "POST", f"{url}/v1/chat/completions", json=request) as stream,
         ):
             answer = stream.read()
-        print(answer.text, stream.end, sep="\n")  # behind what the relay says, which is another thread's
+        print(answer.text, stream.end, sep="\n")  # after the relay's line, which another thread prints
 
 
 def serve(app: Starlette) -> None:

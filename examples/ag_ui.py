@@ -46,7 +46,7 @@ class Run:
         self._ended: set[int] = set()
 
     def events_of(self, event: ChatCompletionEvent) -> Iterator[dict[str, Any]]:
-        """What an event is in AG-UI; nothing for those that it does not know."""
+        """An event in AG-UI; nothing if AG-UI has no such event."""
         match event:
             case TextDelta(delta=delta):
                 yield from self._grow("text", delta)
@@ -83,7 +83,7 @@ class Run:
 
 
 async def events_of(stream: AsyncChatCompletionStream) -> AsyncIterator[dict[str, Any]]:
-    """An answer without the frame of its run."""
+    """The events of an answer, without the start and the end of its run."""
     run = Run()
     async for event in stream.events():
         for translated in run.events_of(event):
@@ -107,7 +107,7 @@ async def run_of(client: httpx.AsyncClient, asked: dict[str, Any]) -> AsyncItera
 
 
 def request_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """What the provider is asked: AG-UI's messages and tools in OpenAI's form."""
+    """The request to the provider: AG-UI's messages and tools in OpenAI's form."""
     body: dict[str, Any] = {"model": MODEL, "messages": [message_of(message) for message in asked["messages"]]}
     names = ("name", "description", "parameters")
     tools = [{name: tool[name] for name in names if name in tool} for tool in asked.get("tools", ())]
@@ -124,7 +124,7 @@ def message_of(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 async def run_agent(request: Request) -> Response:
-    """What an `HttpAgent` posts to."""
+    """The endpoint that an `HttpAgent` posts to."""
     return event_stream(run_of(request.state.client, await request.json()))
 
 

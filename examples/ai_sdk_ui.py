@@ -38,7 +38,7 @@ class UIMessage:
         self._call_ids: dict[int, str] = {}
 
     def chunks_of(self, event: ChatCompletionEvent) -> Iterator[dict[str, Any]]:
-        """What an event is in the AI SDK's protocol; nothing for those that it does not know."""
+        """An event in the AI SDK's protocol; nothing if the protocol has no such event."""
         match event:
             case TextDelta(delta=delta):
                 yield from self._grow("text", delta)
@@ -112,13 +112,13 @@ async def events_for(client: httpx.AsyncClient, body: dict[str, Any]) -> AsyncIt
 
 
 def message_of(sent: dict[str, Any]) -> dict[str, Any]:
-    """A message of the page as the provider takes it; here its text alone."""
+    """A message of the page as the provider takes it; here only its text."""
     text = "".join(part["text"] for part in sent["parts"] if part["type"] == "text")
     return {"role": sent["role"], "content": text}
 
 
 async def chat(request: Request) -> Response:
-    """What `useChat` posts to."""
+    """The endpoint that `useChat` posts to."""
     sent = await request.json()
     body = {
         "model": MODEL,

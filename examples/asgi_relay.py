@@ -1,4 +1,4 @@
-"""Relay a provider's streams: the bytes pass as they come, unchanged, and a parser beside them keeps the books.
+"""Relay a provider's streams: forward the bytes unchanged as they arrive, and log how each stream ended and its cost.
 
 Run it, and one answer is relayed. To serve: OPENAI_BASE_URL=https://... uvicorn --app-dir examples asgi_relay:app
 """
@@ -24,7 +24,7 @@ class Relay:
     """An ASGI app that relays the answer to one request, and notes how it ended, whatever happens to it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Where the client leaves, Starlette cancels this, and so the generation."""
+        """If the client leaves, Starlette cancels this, which stops the generation."""
         headers = [*passed_on(scope["headers"]), (b"accept-encoding", b"identity")]
         options = {"content": await Request(scope, receive).body(), "headers": headers, "params": scope["query_string"]}
         async with scope["state"]["client"].stream("POST", "chat/completions", **options) as response:
@@ -40,7 +40,7 @@ class Relay:
 
 
 async def tapped(response: httpx.Response, tap: ChatCompletionParser) -> AsyncGenerator[bytes]:
-    """The bytes. Where they break off, or end too early, this raises: so the server breaks off, too."""
+    """The bytes. If they break off or end too early, this raises, so that the server breaks off, too."""
     try:
         async for data in response.aiter_raw():
             tap.fold(data)  # raises for nothing that a provider sends
@@ -54,7 +54,7 @@ async def tapped(response: httpx.Response, tap: ChatCompletionParser) -> AsyncGe
 
 
 def note(tap: ChatCompletionParser) -> None:
-    """A line in the books: how it ended, what was used and what that cost."""
+    """Log how the stream ended, its usage and its cost."""
     print(f"{tap.snapshot.model} {tap.end}: {usage_and_cost(tap.snapshot)}", flush=True)
 
 

@@ -43,7 +43,7 @@ async def answer(request: Request) -> Response:
 async def events_for(client: httpx.AsyncClient, question: str) -> AsyncIterator[bytes]:
     """The text as messages, the reasoning as events of that name, and a last one: `finished` or `failed`."""
     body = {"model": MODEL, "messages": [{"role": "user", "content": question}]}
-    yield b"id: 0\n\n"  # no event, but the browser keeps the id: from here on it asks for the rest, also of nothing
+    yield b"id: 0\n\n"  # not an event, but the browser keeps the id, and sends it when it reconnects
     ids = map(str, count(1))
     try:
         async with aconnect(client, "POST", "chat/completions", json=body) as stream:

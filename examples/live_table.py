@@ -35,7 +35,7 @@ class Cities(BaseModel):
 
 
 def table_of(value: Cities | dict[str, Any]) -> Table:
-    """What is known: a dict that may lack anything, until it is the model."""
+    """The rows so far: a dict in which anything may be missing, until the JSON is complete."""
     known = value if isinstance(value, dict) else value.model_dump()
     table = Table(*City.model_fields)
     for row in known.get("cities", []):

@@ -23,10 +23,10 @@ REQUEST: dict[str, Any] = {
 
 
 def completion_of(ours: chunkfold.ChatCompletion) -> ChatCompletion:
-    """The same as the SDK's own, to read and to send back.
+    """The completion as the SDK's own type, to read and to send back.
 
-    `construct` is how the SDK makes it: what its types do not know is kept. It would send all fields of a message:
-    so those that say nothing are left out, like `tool_calls: []`, which OpenAI refuses.
+    `construct` is how the SDK makes it: fields that its types do not know are kept. It would send all fields of a
+    message, so empty ones are left out, such as `tool_calls: []`, which OpenAI refuses.
     """
     fields = ours.model_dump()
     for choice in fields["choices"]:

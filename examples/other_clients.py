@@ -1,4 +1,4 @@
-"""Read streams with requests, urllib3 or aiohttp: any client will do that gives the bytes, the status and the headers.
+"""Read streams with requests, urllib3 or aiohttp: any client works that gives the bytes, the status and the headers.
 
 It needs those three. The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without.
 """
@@ -18,19 +18,19 @@ from chunkfold import AsyncChatCompletionStream, ChatCompletion, ChatCompletionS
 
 HEADERS = {
     "Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY') or 'none'}",
-    "Accept-Encoding": "identity",  # what is compressed may be small here, and explode there
+    "Accept-Encoding": "identity",  # a small compressed body can expand to a huge one
 }
 REQUEST: Any = {
     "model": os.environ.get("OPENAI_MODEL", "gpt-5-mini"),
     "messages": [{"role": "user", "content": "Greet me in one sentence."}],
     "stream": True,
 }
-CONNECT, SILENCE = 10, 120  # the most seconds until there is a connection, and until the next bytes
-TOTAL = 900  # the most seconds for a whole answer
+CONNECT, SILENCE = 10, 120  # seconds: the longest wait for a connection, and for the next bytes
+TOTAL = 900  # seconds: the longest time for a whole answer
 
 
 def reads(raw: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """The body as it comes; `stream` and `iter_content` can hold it back until there is more, or all of it."""
+    """The body as it arrives; `stream` and `iter_content` can wait for more of it, or for all of it."""
     return iter(partial(raw.read1, decode_content=True), b"")
 
 

@@ -1,4 +1,4 @@
-"""Print an answer as it arrives, then what is known of it at the end.
+"""Print an answer as it arrives, then its finish reason and its usage.
 
 The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without them.
 """

@@ -63,7 +63,7 @@ class Stored:
         self._changed = anyio.Event()
 
     async def responded(self) -> None:
-        """Wait until there is a response, or none comes."""
+        """Wait until there is a response, or the request has failed."""
         while not (self.response or self.ended):
             await self._changed.wait()
 
@@ -123,7 +123,7 @@ class Answers:
         return answer_id
 
     def find(self, answer_id: str) -> Stored | None:
-        """An answer that runs, or one from its file; None if there is neither."""
+        """An answer that is being written, or one from its file; None if there is neither."""
         path = self._folder / f"{answer_id}.jsonl"
         if answer_id in self._running or not re.fullmatch("[0-9a-f]{32}", answer_id) or not path.exists():
             return self._running.get(answer_id)
@@ -162,7 +162,7 @@ async def ask(request: Request) -> Response:
 
 
 async def read(request: Request) -> Response:
-    """What an `EventSource` reads; after a lost connection it says which event was its last."""
+    """The endpoint for an `EventSource`, which sends the id of its last event when it reconnects."""
     stored = request.state.answers.find(request.path_params["answer_id"])
     if stored is None:
         return Response(status_code=404)  # which an `EventSource` takes as an end

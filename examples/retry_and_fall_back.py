@@ -1,4 +1,4 @@
-"""Ask again while nothing was shown; once something was, let another provider continue. No text is shown twice.
+"""Retry until text is shown; if the stream breaks after that, another provider continues. No text is shown twice.
 
 Both providers are on this machine, and the first one fails in four ways. stamina does the retries.
 """
@@ -20,13 +20,13 @@ def wait_or_give_up(exc: Exception) -> float | bool:
     """For stamina: the seconds that the provider asks for, True for the usual wait, False to give up."""
     seconds: float | None = getattr(exc, "retry_after", None)
     if not chunkfold.is_retryable(exc) or (seconds or 0) > 60:
-        return False  # always, once output was emitted
+        return False  # always after output
     return seconds or True
 
 
 @stamina.retry(on=wait_or_give_up, attempts=5, timeout=None, wait_jitter=0.2)  # else: for 45 seconds
 def ask(client: httpx.Client, url: str, messages: list[dict[str, str]]) -> str:
-    """Print the answer as it comes, and return it."""
+    """Print the answer as it arrives, and return it."""
     with chunkfold.connect(client, "POST", url, json={"model": "m", "messages": messages}) as stream:
         for text in stream.text_deltas():
             print(text, end="", flush=True)
@@ -34,7 +34,7 @@ def ask(client: httpx.Client, url: str, messages: list[dict[str, str]]) -> str:
 
 
 def answer(client: httpx.Client, first: str, second: str, messages: list[dict[str, str]]) -> str:
-    """The first provider's answer; where that breaks off, the second one's from there on."""
+    """The first provider's answer; if it breaks off, the second provider continues it."""
     try:
         return ask(client, first, messages)
     except (chunkfold.ChunkfoldError, httpx.TransportError) as exc:
@@ -47,7 +47,7 @@ def answer(client: httpx.Client, first: str, second: str, messages: list[dict[st
 
 
 def main() -> None:
-    """Ask, and say what happens behind the scenes."""
+    """Ask, and print each retry."""
     told = "{0.caused_by}\n  -> the same request again in {0.wait_for:.1f} s"
     stamina.instrumentation.set_on_retry_hooks([lambda details: print(told.format(details))])
     client = httpx.Client(timeout=httpx.Timeout(10, read=120), trust_env=False)

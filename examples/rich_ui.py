@@ -54,7 +54,7 @@ def show(stream: ChatCompletionStream, console: Console) -> None:
 
 
 def facts(stream: ChatCompletionStream) -> str:
-    """How it ended, how long the first output took, and how fast the rest came."""
+    """How it ended, the time to the first output, and the tokens per second."""
     usage, timing = stream.snapshot.usage, stream.timing
     told = [f"{stream.end}"]
     if timing.first_output is not None:
@@ -65,7 +65,7 @@ def facts(stream: ChatCompletionStream) -> str:
 
 
 def main() -> None:
-    """Ask what the arguments say."""
+    """Send the question in the arguments."""
     question = " ".join(sys.argv[1:]) or "Greet me in one sentence."
     request = {"model": MODEL, "messages": [{"role": "user", "content": question}]}
     with base_url() as base, httpx.Client(headers=HEADERS, timeout=120) as client:

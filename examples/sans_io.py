@@ -1,4 +1,4 @@
-"""Use the parser without any HTTP library of ours: here under `http.client` of the standard library.
+"""Use the parser with any HTTP library: here with `http.client` of the standard library.
 
 The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without them.
 """
@@ -22,18 +22,18 @@ MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
 
 
 def read(response: HTTPResponse) -> ChatCompletion:
-    """Feed the parser what the response brings until it says that the stream has ended."""
+    """Feed the bytes of the response to the parser until the stream has ended."""
     parser = ChatCompletionParser(status_code=response.status, headers=dict(response.headers))
     while parser.end is None:
         try:
-            data = response.read1()  # as much as is there
+            data = response.read1()  # as many bytes as have arrived
         except (OSError, HTTPException) as error:
             chunks = parser.interrupt(error)
         else:
             chunks = parser.feed(data) if data else parser.close()
         for chunk in chunks:
             print(chunk.text, end="", flush=True)
-    return parser.completion()  # raises what went wrong, a status that is not 2xx included
+    return parser.completion()  # raises if the stream failed, also for a status that is not 2xx
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A provider's own client on chunkfold: sync and async, typed errors, and retries until there is output.
+"""A provider's own client, built on chunkfold: sync and async, typed errors, and retries until there is output.
 
 It needs stamina. The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without them.
 """
@@ -15,15 +15,15 @@ from chunkfold import ChatCompletionEvent, ChunkfoldError, aconnect, connect, is
 
 
 class AcmeError(Exception):
-    """Something failed; the cause is chunkfold's exception, or httpx's, with all that is known."""
+    """A request failed; the cause is the exception of chunkfold or httpx, with the details."""
 
 
 class AcmeKeyError(AcmeError):
-    """The key is wrong, or may not do this."""
+    """The key is wrong, or lacks a permission."""
 
 
 class AcmeBusyError(AcmeError):
-    """There were too many requests, also after some waiting."""
+    """There were too many requests, even after the retries."""
 
 
 @contextmanager
@@ -36,16 +36,17 @@ def _own_errors() -> Generator[None]:
 
 
 def wait_or_give_up(exc: Exception) -> float | bool:
-    """For stamina: how many seconds to wait, True for as long as usual; False once there was output, or for good."""
-    return is_retryable(exc) and (seconds := getattr(exc, "retry_after", None) or 0) <= 60 and (seconds or True)
+    """For stamina: the seconds that the provider asks for, True for the usual wait, False to give up."""
+    seconds: float = getattr(exc, "retry_after", None) or 0
+    return is_retryable(exc) and seconds <= 60 and (seconds or True)
 
 
 class Acme(httpx.Client):
-    """An httpx client that was given the provider's address, the key and the timeouts."""
+    """An httpx client, created with the provider's base URL, the key and the timeouts."""
 
     @contextmanager
     def chat(self, **request: object) -> Generator[Iterator[ChatCompletionEvent]]:
-        """Ask until an answer has begun, and give its events, all of them; leaving `with` ends it."""
+        """Retry until an answer has begun, and yield all of its events; leaving `with` closes it."""
         with _own_errors(), ExitStack() as stack:
             for attempt in stamina.retry_context(wait_or_give_up, attempts=3, timeout=None):
                 with attempt:
@@ -60,7 +61,7 @@ class AsyncAcme(httpx.AsyncClient):
 
     @asynccontextmanager
     async def chat(self, **request: object) -> AsyncGenerator[AsyncIterator[ChatCompletionEvent]]:
-        """Ask until an answer has begun, and give its events, all of them; leaving `async with` ends it."""
+        """Retry until an answer has begun, and yield all of its events; leaving `async with` closes it."""
         async with AsyncExitStack() as stack:
             stack.enter_context(_own_errors())
             async for attempt in stamina.retry_context(wait_or_give_up, attempts=3, timeout=None):
@@ -73,7 +74,6 @@ class AsyncAcme(httpx.AsyncClient):
 
 if __name__ == "__main__":
     key = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY') or 'none'}"}
-    with base_url() as base:
-        acme = Acme(base_url=base, headers=key, timeout=120)
-        with acme, acme.chat(model="gpt-5-mini", messages=[{"role": "user", "content": "Greet me."}]) as events:
-            print(*events, sep="\n")
+    request = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "Greet me."}]}
+    with base_url() as base, Acme(base_url=base, headers=key, timeout=120) as acme, acme.chat(**request) as events:
+        print(*events, sep="\n")

@@ -1,4 +1,4 @@
-"""A test suite for a gateway, which is included: pytest examples/test_a_gateway.py runs it."""
+"""A test suite for a gateway, with a small gateway to test: pytest examples/test_a_gateway.py."""
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +12,7 @@ from chunkfold.testing import Answer, FakeProvider, StreamBuilder, hostile_strea
 
 
 class Gateway(BaseHTTPRequestHandler):
-    """Passes requests on and answers back, and breaks off where they do."""
+    """Forwards requests and answers, and breaks off if an answer does."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

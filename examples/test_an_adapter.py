@@ -1,4 +1,4 @@
-"""A test suite for an SDK adapter, which is included: pytest examples/test_an_adapter.py runs it."""
+"""A test suite for an SDK adapter, with a small adapter to test: pytest examples/test_an_adapter.py."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def ask(client: httpx.Client, question: str) -> chunkfold.ChatCompletion:
 
 
 def fold(answer: Any) -> chunkfold.ChatCompletion:
-    """The adapter's result for an answer. Silence takes no time."""
+    """The adapter's result for an answer. Pauses take no time."""
     with httpx.Client(base_url="http://acme.test/v1", transport=mock_transport(answer, clock=ManualClock())) as client:
         return ask(client, "Weather?")
 

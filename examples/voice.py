@@ -1,4 +1,4 @@
-"""Write spoken output to a .wav file as its bytes come, and print what is said; the argument is the file's name.
+"""Write spoken output to a .wav file as its bytes arrive, and print its transcript; the argument is the file's name.
 
 The provider is `OPENAI_BASE_URL` with the key `OPENAI_API_KEY`, or one on this machine without them.
 """
@@ -15,11 +15,11 @@ import chunkfold
 HEADERS = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY') or 'none'}"}
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-audio")
 FILE = sys.argv[1] if len(sys.argv) > 1 else "answer.wav"
-RATE = 24_000  # `pcm16` is one channel of so many samples in a second, two bytes each
+RATE = 24_000  # samples per second; `pcm16` has one channel, and two bytes for each sample
 
 
 def save(stream: chunkfold.ChatCompletionStream, file: wave.Wave_write) -> None:
-    """Write each piece when it comes: the file can be played at any time, also if the rest never comes."""
+    """Write each piece when it arrives: the file can be played at any time, even if the stream breaks."""
     file.setnchannels(1)
     file.setsampwidth(2)
     file.setframerate(RATE)

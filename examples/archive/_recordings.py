@@ -1,4 +1,4 @@
-"""A small archive, so that the examples run anywhere: recordings of every ending, made up; nothing to learn here."""
+"""A small archive of made-up recordings with every ending, so that the examples run anywhere."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ _USAGE = {"prompt_tokens": 12, "completion_tokens": 28, "total_tokens": 40}
 
 
 def make_archive(folder: Path, count: int = 200) -> Path:
-    """Write that many files into a folder, most of them whole answers."""
+    """Write this number of files into a folder, most of them complete answers."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         recording = _recording(number)
@@ -30,7 +30,7 @@ def make_archive(folder: Path, count: int = 200) -> Path:
 
 
 def _recording(number: int) -> Recording:
-    """One that ends well; but of twenty one is cut, and one each fails, is interrupted, is left and is empty."""
+    """One of them; of twenty, one each is cut, fails, is interrupted, is left and is empty, and the rest end well."""
     model = ("small-1", "large-2")[number % 3 == 0]
     head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": model}
 
@@ -38,7 +38,7 @@ def _recording(number: int) -> Recording:
         return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
     called = number % 4 == 0
-    role = {"role": ""} if number % 6 == 1 else {}  # in every chunk, which is not by the book
+    role = {"role": ""} if number % 6 == 1 else {}  # in every chunk, which breaks a rule
     text = [chunk(content=f"{word} ", **role) for word in 2 * _TEXT.split()]
     call = [chunk(tool_calls=[{"index": 0, **_CALL}])] if called else []
     end = [chunk("tool_calls" if called else "stop"), {**head, "choices": [], "usage": _USAGE}]

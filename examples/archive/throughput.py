@@ -21,7 +21,7 @@ from chunkfold.archive import arrow_schema, fold_record
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import sse
 
-LEAST = 2.0  # seconds of the processor's time
+LEAST = 2.0  # seconds of CPU time
 
 
 def made_body() -> bytes:
@@ -45,7 +45,7 @@ def recorded(body: bytes) -> bytes:
 
 
 def seconds_each(records: Sequence[bytes]) -> float:
-    """The processor's time that a record takes on average."""
+    """The average CPU time of a record."""
     rounds, started = 0, time.process_time()
     while time.process_time() - started < LEAST:
         for record in records:
@@ -54,8 +54,8 @@ def seconds_each(records: Sequence[bytes]) -> float:
     return (time.process_time() - started) / rounds / len(records)
 
 
-def tell_table_size(records: Sequence[bytes]) -> None:
-    """The bytes of a Parquet file for each row."""
+def print_table_size(records: Sequence[bytes]) -> None:
+    """Print how many bytes of a Parquet file a row takes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -81,4 +81,4 @@ if __name__ == "__main__":
     given = [path.read_bytes() for folder in sys.argv[1:] for path in sorted(Path(folder).iterdir()) if path.is_file()]
     main(given or [made_body()])
     if given and find_spec("pyarrow"):
-        tell_table_size(given)
+        print_table_size(given)
