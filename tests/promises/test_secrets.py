@@ -857,7 +857,7 @@ def shown_of(reads: list[bytes], *, is_terminal: bool) -> str:
         except ChunkfoldError as error:
             failure = error
         result = result_of(stream, failure)
-        view.settle(footer(result))
+        view.show_facts(footer(result))
     if result.error is not None:
         console.file.write(error_line(result) + "\n")
     return console.file.getvalue()

@@ -53,7 +53,7 @@ class AnswerView:
     def finish(self) -> None:
         """Draw the open rows as final."""
 
-    def settle(self, footer: Sequence[str]) -> None:
+    def show_facts(self, footer: Sequence[str]) -> None:
         """Show the facts about it, once it is finished."""
 
     def __enter__(self) -> Self:
@@ -83,7 +83,7 @@ class TextView(AnswerView):
         """All tool calls."""
         self._calls = calls
 
-    def settle(self, footer: Sequence[str]) -> None:
+    def show_facts(self, footer: Sequence[str]) -> None:
         """The tool calls and the facts, a line each; below the text where both are shown together."""
         if self._is_in_line and (self._file.isatty() or _are_one(self._file, sys.stderr)):
             click.echo(err=True)
@@ -178,7 +178,7 @@ class LiveView(AnswerView):
         self._tail.draw([*rows, *self._gap(calls), *calls], [])
         self._console.show_cursor(show=True)
 
-    def settle(self, footer: Sequence[str]) -> None:
+    def show_facts(self, footer: Sequence[str]) -> None:
         """One dim paragraph; a part is broken only where it must be."""
         self._console.print()
         for row in rows_of(footer, self._console.width):

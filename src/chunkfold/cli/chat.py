@@ -41,7 +41,7 @@ def chat(
         if has_left:
             say("Nothing had arrived.")
     elif not quiet:
-        view.settle([secrets.hide(part) for part in footer(result)])
+        view.show_facts([secrets.hide(part) for part in footer(result)])
     if result.error is not None:
         redactor = Redactor(request.secrets)
 

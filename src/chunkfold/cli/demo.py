@@ -60,7 +60,7 @@ def show(title: str, url: str, *questions: str) -> None:
         raise KeyboardInterrupt
     if is_piped:
         click.echo("\n")
-    view.settle(footer(result))
+    view.show_facts(footer(result))
     if result.error is not None:
         say(error_line(result), err=is_piped)
 

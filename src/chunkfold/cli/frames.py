@@ -62,7 +62,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class BrokenRule:
     """A rule that a frame broke."""
 
     rule: Rule
@@ -83,7 +83,7 @@ class Frame:
     size: int  # the length of its data in bytes
     data: str  # the beginning of its data, as text
     adds: tuple[Addition, ...]
-    anomalies: tuple[Noted, ...]
+    anomalies: tuple[BrokenRule, ...]
     error: ChunkfoldError | None  # what is wrong with it, or what it says is wrong
     note: str  # how the body ended, if the stream had not ended before
 
@@ -197,13 +197,14 @@ class Inspection:
             return next(each.offset for each in self.parser.anomalies if each.rule is ERROR_FIELD)
         return 0 if self._is_body(rules) else self.received
 
-    def _new_anomalies(self) -> Iterator[Noted]:
+    def _new_anomalies(self) -> Iterator[BrokenRule]:
         """The anomalies since the last frame."""
         for anomaly in self.parser.anomalies:
-            known = self._counts.get(anomaly.rule.id, 0)
+            rule, known = anomaly.rule, self._counts.get(anomaly.rule.id, 0)
             if anomaly.count > known:
-                self._counts[anomaly.rule.id] = anomaly.count
-                yield Noted(anomaly.rule, anomaly.count - known, "" if known else anomaly.detail, is_first=not known)
+                self._counts[rule.id] = anomaly.count
+                detail = "" if known else anomaly.detail
+                yield BrokenRule(rule, anomaly.count - known, detail, is_first=not known)
 
     def _note_fields(self, chunks: Iterable[ChatCompletionChunk]) -> None:
         known = self.unknown_fields

@@ -50,7 +50,7 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     parser = replay(Recording.loads(data))  # so that a replay of the file gives the same facts
     result = result_of(parser, parser.error)
     if is_shown:
-        view.settle(footer(result))
+        view.show_facts(footer(result))
     say(f"{_summary(recording, output)}; ended: {parser.end}")
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
         say(error_line(result))

@@ -51,7 +51,7 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     if as_json:
         click.echo(result_json(result))
     else:
-        view.settle(footer(result))
+        view.show_facts(footer(result))
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
         say(error_line(result))
     return exit_code(StreamEnd.CLOSED if is_left else parser.end)

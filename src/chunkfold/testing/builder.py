@@ -69,15 +69,15 @@ class StreamBuilder:
 
     def text(self, *pieces: str, choice: int = 0) -> Self:
         """Add text, a chunk for each piece."""
-        return self._and(Say("content", pieces, choice))
+        return self._with(Say("content", pieces, choice))
 
     def reasoning(self, *pieces: str, choice: int = 0) -> Self:
         """Add reasoning, a chunk for each piece; a dialect without reasoning does not send it."""
-        return self._and(Say("reasoning", pieces, choice))
+        return self._with(Say("reasoning", pieces, choice))
 
     def refusal(self, *pieces: str, choice: int = 0) -> Self:
         """Add a refusal, a chunk for each piece."""
-        return self._and(Say("refusal", pieces, choice))
+        return self._with(Say("refusal", pieces, choice))
 
     def tool_call(self, name: str, *arguments: str | Mapping[str, Any], id: str | None = None, choice: int = 0) -> Self:
         """Add a tool call whose arguments are sent in these pieces; the id is generated unless you pass one.
@@ -92,7 +92,7 @@ class StreamBuilder:
             TypeError: A piece is neither text nor a dict, or there are other pieces beside a dict.
         """
         call = SaidCall(name, _pieces(arguments), id or next(self._new_ids(choice)))
-        return self._and(CallTools((call,), len(self._calls(choice)), choice))
+        return self._with(CallTools((call,), len(self._calls(choice)), choice))
 
     def tool_calls(self, *calls: Sequence[str | Mapping[str, Any]], choice: int = 0) -> Self:
         """Add several tool calls with interleaved pieces: each is a name, then pieces of arguments or a dict.
@@ -111,7 +111,7 @@ class StreamBuilder:
         said = [
             SaidCall(cast("str", name), _pieces(pieces), new) for (name, *pieces), new in zip(calls, ids, strict=True)
         ]
-        return self._and(CallTools(tuple(said), len(self._calls(choice)), choice))
+        return self._with(CallTools(tuple(said), len(self._calls(choice)), choice))
 
     def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
         """Add the usage, in tokens. It is sent where the dialect has it, and only if there is a `finish`.
@@ -122,7 +122,7 @@ class StreamBuilder:
 
     def finish(self, reason: str | None = None, *, choice: int = 0) -> Self:
         """Add the finish reason: by default `tool_calls` if there are tool calls, else `stop`."""
-        return self._and(Finish(reason or ("tool_calls" if self._calls(choice) else "stop"), choice))
+        return self._with(Finish(reason or ("tool_calls" if self._calls(choice) else "stop"), choice))
 
     def error(
         self, message: str, *, code: int | str | None = None, type: str | None = None, shape: ErrorShape | None = None
@@ -140,7 +140,7 @@ class StreamBuilder:
         """
         if shape is not None:
             check_shape(shape)
-        return self._and(Fail(ReportedError(message, code, type), shape))
+        return self._with(Fail(ReportedError(message, code, type), shape))
 
     def comment(self, text: str = "keep-alive") -> Self:
         """Add a comment, which some providers send to keep the connection alive.
@@ -154,7 +154,7 @@ class StreamBuilder:
 
     def event(self, payload: object, name: str = "message") -> Self:
         """Add one more event: text and bytes are its data, anything else becomes JSON."""
-        return self._and(Encoded(event(payload, name)))
+        return self._with(Encoded(event(payload, name)))
 
     def raw(self, data: bytes) -> Self:
         """Add bytes, which are sent unchanged.
@@ -162,11 +162,11 @@ class StreamBuilder:
         Raises:
             TypeError: They are not bytes.
         """
-        return self._and(Raw(data))
+        return self._with(Raw(data))
 
     def done(self) -> Self:
         """Add the last event, `[DONE]`, if the dialect has it."""
-        return self._and(SayDone())
+        return self._with(SayDone())
 
     def in_dialect(self, dialect: str | Dialect) -> Self:
         """Return the same stream as another provider sends it.
@@ -223,7 +223,7 @@ class StreamBuilder:
         numbered = (f"call_{number}" for number in count(len(taken) + 1))
         return (new for new in numbered if new not in taken)
 
-    def _and(self, step: Step) -> Self:
+    def _with(self, step: Step) -> Self:
         return replace(self, steps=(*self.steps, step))
 
 

@@ -29,8 +29,8 @@ from chunkfold.testing.readings import (
     as_reading,
     awaited,
     has_choices,
+    has_right_ending,
     refusal,
-    takes_rightly,
     without_our_frames,
 )
 from chunkfold.testing.wire import Body, bytes_of
@@ -66,7 +66,7 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
     data = bytes_of(body)
     (expected, wanted), (reading, came) = _expected(body, completion), _reading_of(fold or _fold, data)
     cause = came if fold is not None and isinstance(came, Exception) else None
-    complaint = _misjudgement(expected, reading)
+    complaint = _wrong_ending(expected, reading)
     if complaint is not None:
         where = at_the_end(data) if cause is None else where_it_raises(data, _raises_same(fold or _fold, cause))
         raise AssertionError(f"{complaint}\n{where}") from cause
@@ -164,10 +164,10 @@ def _ending_of(expected: Reading) -> Ending:
     return expected.ending or ("complete" if expected.refused is None else "error")
 
 
-def _misjudgement(expected: Reading, came: Reading) -> str | None:
+def _wrong_ending(expected: Reading, came: Reading) -> str | None:
     """The message if there is an answer where a refusal is expected, or a refusal where an answer is expected."""
     ending = _ending_of(expected)
-    if takes_rightly(ending, came):
+    if has_right_ending(ending, came):
         return None
     wanted = "an answer" if ending == "complete" else f"a refusal ({expected.refused or ending})"
     if came.ending not in (None, ending):
@@ -184,13 +184,13 @@ def _comparable(expected: Reading, wanted: object, reading: Reading, came: objec
     is_whole = _ending_of(expected) == "complete"
     if not is_whole:
         expected = replace(expected, finish_reason=None)  # judged by now
-    has_all = isinstance(wanted, Reading) or _tells_choices(wanted, expected)
-    if is_whole and has_all and _tells_choices(came, reading):
+    has_all = isinstance(wanted, Reading) or _has_all_choices(wanted, expected)
+    if is_whole and has_all and _has_all_choices(came, reading):
         return expected, reading
     return _of_first_choice(expected), _of_first_choice(reading)
 
 
-def _tells_choices(value: object, reading: Reading) -> bool:
+def _has_all_choices(value: object, reading: Reading) -> bool:
     """Whether the reading has all choices: that of a function with text alone may be one of many."""
     return has_choices(value) or len(reading.texts or ()) > 1
 

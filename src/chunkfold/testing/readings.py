@@ -147,7 +147,7 @@ def is_failure(finish_reason: str | None) -> bool:
     return outcome_of(finish_reason) is Outcome.ERROR
 
 
-def takes_rightly(ending: Ending, reading: Reading) -> bool:
+def has_right_ending(ending: Ending, reading: Reading) -> bool:
     """Whether a client treats a stream with this ending correctly, by the rules of the hostile set.
 
     A complete stream has to give an answer. Every other stream has to be refused, and a crash is not a refusal; or the

@@ -30,8 +30,8 @@ _RESETS: Final = ("ReadError", "ConnectionResetError")  # what httpx calls it, a
 BEFORE_RESET: Final = 0.1  # seconds: a client loses the bytes that it has not read when a reset arrives
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TIMEOUT: Final = 600.0  # seconds of silence, for models that think
-_NOT_PASSED_ON: Final = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect"}
-_NOT_TRUE_ANY_MORE: Final = {"content-encoding", "content-length", "transfer-encoding", "connection"}
+_NOT_FORWARDED: Final = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "expect"}
+_TRANSFER_HEADERS: Final = {"content-encoding", "content-length", "transfer-encoding", "connection"}
 
 
 class RecordedProvider(FakeProvider):
@@ -83,7 +83,7 @@ class RecordedProvider(FakeProvider):
                 f'no recording {path}: to make it, pass record="new" or run pytest --chunkfold-record=new'
             )
         try:
-            recording = self._passed_on(request)
+            recording = self._forwarded(request)
             self._keep(recording, path)
         finally:
             if not path.exists():  # else the next one would be kept with a gap before it, and never be found
@@ -106,7 +106,7 @@ class RecordedProvider(FakeProvider):
         path.parent.mkdir(parents=True, exist_ok=True)
         recording.save(path)
 
-    def _passed_on(self, request: ReceivedRequest) -> Recording:
+    def _forwarded(self, request: ReceivedRequest) -> Recording:
         """The real provider's answer, read to its end."""
         import httpx
 
@@ -114,7 +114,7 @@ class RecordedProvider(FakeProvider):
             if self._client is None:
                 self._client = httpx.Client(timeout=_TIMEOUT)
         url = self._upstream + request.path.removeprefix(urlsplit(self.base_url).path)
-        headers = {name: value for name, value in request.headers.items() if name not in _NOT_PASSED_ON}
+        headers = {name: value for name, value in request.headers.items() if name not in _NOT_FORWARDED}
         headers["accept-encoding"] = "identity"
         asked = self._client.build_request(
             request.method, f"{url}?{request.query}" if request.query else url, headers=headers, content=request.body
@@ -143,7 +143,7 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
         {
             name: value
             for name, value in recording.headers.items()
-            if name not in _NOT_TRUE_ANY_MORE and is_header(name, value)
+            if name not in _TRANSFER_HEADERS and is_header(name, value)
         },
         ending="end" if is_whole(recording) else "reset" if _was_reset(recording) else "cut",
     )

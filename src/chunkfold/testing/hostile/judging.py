@@ -4,14 +4,14 @@ from typing import Final
 
 from chunkfold.models.outcome import outcome_of
 from chunkfold.testing.hostile.values import HostileStream
-from chunkfold.testing.readings import Call, Reading, one_line, same_calls, takes_rightly
+from chunkfold.testing.readings import Call, Reading, has_right_ending, one_line, same_calls
 
 _LONGEST: Final = 150
 
 
 def judge(stream: HostileStream, reading: Reading) -> str | None:
     """None if the reading is right; else the wrong result in one line."""
-    if not takes_rightly(stream.ending, reading):
+    if not has_right_ending(stream.ending, reading):
         return _mistaken(stream, reading)
     if stream.ending == "complete":
         return _judge_answer(stream, reading) or _judge_facts(stream, reading)
