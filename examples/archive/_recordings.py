@@ -1,17 +1,16 @@
 """A small archive of made-up recordings with every ending, so that the examples run anywhere."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chunkfold.recording import RecordedRead, Recording
-from chunkfold.testing import sse
+from chunkfold.testing import Dialect, StreamBuilder
 
 if TYPE_CHECKING:
     from chunkfold.recording.format import RecordedEnd
 
 _TEXT = "It was a bright cold day in April, and the clocks were striking thirteen."
-_CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Lisbon"}'}}
-_USAGE = {"prompt_tokens": 12, "completion_tokens": 28, "total_tokens": 40}
+_EMPTY_ROLE = Dialect(about="an empty role in each chunk, which breaks a rule", role="empty")
 
 
 def make_archive(folder: Path, count: int = 200) -> Path:
@@ -31,33 +30,26 @@ def make_archive(folder: Path, count: int = 200) -> Path:
 
 def _recording(number: int) -> Recording:
     """One of them; of twenty, one each is cut, fails, is interrupted, is left and is empty, and the rest end well."""
-    model = ("small-1", "large-2")[number % 3 == 0]
-    head = {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": model}
-
-    def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
-        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
-
-    called = number % 4 == 0
-    role = {"role": ""} if number % 6 == 1 else {}  # in every chunk, which breaks a rule
-    text = [chunk(content=f"{word} ", **role) for word in 2 * _TEXT.split()]
-    call = [chunk(tool_calls=[{"index": 0, **_CALL}])] if called else []
-    end = [chunk("tool_calls" if called else "stop"), {**head, "choices": [], "usage": _USAGE}]
+    head = {"id": f"chatcmpl-{number}", "created": 1_700_000_000, "model": ("small-1", "large-2")[number % 3 == 0]}
+    words = [f"{word} " for word in 2 * _TEXT.split()]
+    text = StreamBuilder(_EMPTY_ROLE if number % 6 == 1 else "openai", head).text(*words)
     how: RecordedEnd = "body"
     match number % 20:
         case 3:
-            body = sse(*text, done=False)
+            stream = text
         case 5:
-            body = sse(*text, {"error": {"message": "Overloaded.", "code": 503}}, done=False)
+            stream = text.error("Overloaded.", code=503)
         case 11:
-            body, how = sse(*text, done=False), "error"
+            stream, how = text, "error"
         case 13:
-            body, how = sse(*text, done=False), "left"
+            stream, how = text, "left"
         case 15:
-            body = sse()
+            stream = StreamBuilder().done()
         case _:
-            body = sse(*text, *call, *end)
+            whole = text.tool_call("weather", {"city": "Lisbon"}) if number % 4 == 0 else text
+            stream = whole.usage(12, 28).finish().done()
     first = 0.2 + number % 17 / 20
-    reads = tuple(RecordedRead(first + place / 50, data) for place, data in enumerate(body))
+    reads = tuple(RecordedRead(first + place / 50, data) for place, data in enumerate(stream))
     return Recording(
         reads,
         headers={"content-type": "text/event-stream"},
