@@ -162,17 +162,22 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
     is_cut = not _is_whole(event.data) and not _is_whole(last_line)
     if not data_terminated and (is_cut or (event.event != "error" and _is_beginning(last_line))):
         event = event._replace(data=first_lines)
-    if not event.data.strip() or not (_is_whole(event.data) or holds_several(event.data) or ends_in_error(event.data)):
+    data = _unprefixed(event.data)
+    if not event.data.strip() or not (_is_whole(data) or holds_several(data) or ends_in_error(data)):
         return None
     return event
 
 
 def _is_whole(data: bytes) -> bool:
     """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = after_keep_alives(data).strip()
-    if data.startswith(DATA):
-        data = after_keep_alives(without_prefix(data)).strip()
+    data = _unprefixed(data).strip()
     return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
+
+
+def _unprefixed(data: bytes) -> bytes:
+    """Data as it is read: without keep-alives at its beginning and a second `data:` (CF111)."""
+    data = after_keep_alives(data)
+    return after_keep_alives(without_prefix(data)) if data.lstrip().startswith(DATA) else data
 
 
 def _is_beginning(line: bytes) -> bool:
