@@ -417,6 +417,11 @@ def encrypted(data: str, id_: str | None = None, index: int = 0, **fields: Any) 
     return {"type": "reasoning.encrypted", "index": index, "data": data, **ids, **fields}
 
 
+def signed(signature: str, id_: str | None = None, **fields: Any) -> dict[str, Any]:
+    ids = {} if id_ is None else {"id": id_}
+    return {"type": "reasoning.encrypted", "index": 0, "signature": signature, **ids, **fields}
+
+
 DETAILS = {
     "text appends": ([[at(0, text="a")], [at(0, text="b")]], [at(0, text="ab")]),
     "summary appends": ([[summary("a")]] * 2, [summary("aa")]),
@@ -449,6 +454,10 @@ DETAILS = {
     "nor where the text is of the same type":
         ([[encrypted("x", "rs_1")], [{"type": "reasoning.encrypted", "index": 0, "text": "a"}]],
          [encrypted("x", "rs_1", text="a")]),
+    "another signature in place of the data is another block, at the same index too (Bifrost)":
+        ([[at(0, text="a")], [signed("s")], [signed("t", "tool_call_1")], [signed("t", "tool_call_1")],
+         [signed("u", "tool_call_2")], [signed("", "tool_call_2", format="f")]],
+         [at(0, text="a"), signed("s"), signed("t", "tool_call_1"), signed("u", "tool_call_2", format="f")]),
     "text of another id at the same index is not":
         ([[at(0, text="a", id="1")], [at(0, text="b", id="2")]], [at(0, text="ab", id="2")]),
     "without an index: to the last of its type":

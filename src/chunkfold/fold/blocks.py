@@ -7,7 +7,14 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, BlockKind, read_part, reasoning_of
+from chunkfold.models.content import (
+    CONTENT_ITEMS,
+    CONTENT_PARTS,
+    ENCRYPTED_DETAIL,
+    BlockKind,
+    read_part,
+    reasoning_of,
+)
 
 _UNTYPED: Final = ""
 
@@ -73,11 +80,7 @@ class Blocks:
             is_next = block is not None and block.is_followed_by(fragment)
         else:
             block = self._by_index.get(key)
-            is_next = (
-                block is not None
-                and (block is not self._current or bool(fragment.get("data")))
-                and self._is_next(block, fragment)
-            )
+            is_next = block is not None and self._is_next(block, fragment)
         if block is None or is_next:
             block = _Block(kind)
             self._blocks.append(block)
@@ -89,12 +92,17 @@ class Blocks:
         return block
 
     def _is_next(self, block: "_Block", fragment: dict[str, Any]) -> bool:
-        """Whether a fragment with the index of a block begins another one: OpenRouter gives all blocks the index 0.
+        """Whether a fragment with the index of a block begins another one.
 
-        Encrypted data of another id does, and so does a text after encrypted data with an id.
+        OpenRouter gives all blocks the index 0, and Bifrost starts at 0 in each delta. Encrypted data of another
+        id begins one, and so do another signature in place of the data, and a text after encrypted data with an id.
         """
         if fragment.get("data"):
             return block.has_other_id(fragment)
+        if fragment.get("type") == ENCRYPTED_DETAIL and (signature := fragment.get("signature")):
+            return block.fields.get("signature") not in (None, "", signature)
+        if block is self._current:
+            return False
         last = self._current.fields
         has_ended = "data" in last and bool(last.get("id")) and last.get("index") == fragment["index"]
         return has_ended and any(fragment.get(key) for key in self._kind.appended)

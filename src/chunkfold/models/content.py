@@ -75,6 +75,8 @@ REASONING_DETAILS: Final = BlockKind(
     "reasoning_details", ("text", "summary"), ("text", "summary", "data"), whole=("thinking",), is_sequence=False
 )
 """OpenRouter's blocks, and Helicone's, which come whole at the end, without a type or an index."""
+ENCRYPTED_DETAIL: Final = "reasoning.encrypted"
+"""The type of a block of `reasoning_details` without text; Bifrost's have Gemini's signature in place of the data."""
 THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking",))
 """Anthropic's blocks as LiteLLM passes them on."""
 THINKING: Final = BlockKind("thinking", ("content",), ("content",))
