@@ -422,6 +422,11 @@ def signed(signature: str, id_: str | None = None, **fields: Any) -> dict[str, A
     return {"type": "reasoning.encrypted", "index": 0, "signature": signature, **ids, **fields}
 
 
+def thinking(text: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"type": "thinking", **({} if text is None else {"thinking": text}), **fields}
+
+
+REDACTED = {"type": "redacted_thinking", "data": "x", "index": 0}
 DETAILS = {
     "text appends": ([[at(0, text="a")], [at(0, text="b")]], [at(0, text="ab")]),
     "summary appends": ([[summary("a")]] * 2, [summary("aa")]),
@@ -470,6 +475,17 @@ DETAILS = {
         ([[{"type": TEXT, "id": "i", "text": "a"}], [{"type": TEXT, "id": "i", "text": "b"}],
          [{"type": TEXT, "id": "j"}]], [{"type": TEXT, "id": "i", "text": "ab"}, {"type": TEXT, "id": "j"}]),
     "null text adds nothing": ([[at(0, text=None)], [at(0, text="a")]], [at(0, text="a")]),
+    "Anthropic's blocks (Meituan)":
+        ([[thinking("a")], [thinking("b")], [thinking(signature="s")], [thinking("c")], [thinking("d", signature="t")]],
+         [thinking("ab", signature="s"), thinking("cd", signature="t")]),
+    "a text beside the signature that repeats the block":
+        ([[thinking("a")], [thinking("b")], [thinking("ab", signature="s")]], [thinking("ab", signature="s")]),
+    "by index, and redacted ones":
+        ([[REDACTED], [thinking("", index=1)], [thinking("a", index=1)], [thinking("b", index=1)],
+         [thinking(signature="s", index=1)]], [REDACTED, thinking("ab", index=1, signature="s")]),
+    "not where the type is Anthropic's and the text is not":
+        ([[{"type": "thinking", "text": "a"}], [{"type": "thinking", "text": "b"}]],
+         [{"type": "thinking", "text": "ab"}]),
     "whole blocks without type and index (Helicone)":
         ([[{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]],
          [{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]),
@@ -484,6 +500,13 @@ def test_reasoning_details(deltas: list[Any], expected: list[Any]) -> None:
     assert noted(parser) == set()
 
 
+@each_case("signature", ["s", None])
+def test_signed_thinking_in_details_is_a_repeat(signature: str | None) -> None:
+    """Of reasoning that came in another field; without a signature it is as new as in any other spelling."""
+    parser = fold(*said({"reasoning": "a"}, {"reasoning_details": [thinking("a", signature=signature)]}))
+    assert parser.completion().reasoning == ("a" if signature else "aa")
+
+
 # Reasoning text, in all its spellings
 
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "T"}]}
@@ -494,6 +517,7 @@ SPELLINGS = {
     "reasoning": ({"reasoning": "T"}, set()),
     "text of reasoning_details": ({"reasoning_details": [{"type": TEXT, "text": "T"}]}, set()),
     "else their summary": ({"reasoning_details": [{"type": "s", "summary": "T"}]}, set()),
+    "thinking in them (Meituan)": ({"reasoning_details": [{"type": "thinking", "thinking": "T"}]}, set()),
     "thinking parts of the content (Mistral)": ({"content": [THINKING]}, {"CF208"}),
     "twice, the same": ({"reasoning_content": "T", "reasoning": "T"}, set()),
     "twice: reasoning_content first": ({"reasoning_content": "T", "reasoning": "other"}, set()),

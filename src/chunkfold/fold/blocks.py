@@ -49,7 +49,7 @@ class Blocks:
         for fragment in fragments:
             self._current = block = self._block_of(fragment)
             is_repeat = is_sequence and block.is_repeated_by(fragment)
-            if not is_repeat:
+            if not (is_repeat or (self._kind.signed_repeats and fragment.get("signature"))):
                 new.append(fragment)
             block.add(fragment, appends=not is_repeat)
         return reasoning_of(self._kind, new)

@@ -33,6 +33,7 @@ from chunkfold.models.content import (
     is_of_tool,
     is_thought,
     is_wrong_part,
+    kind_in,
     read_part,
     reasoning_text,
     without_thought_flag,
@@ -110,12 +111,13 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             size += _take_images(state, fragments)
             if not fragments:
                 continue
-        blocks = state.blocks[kind.name] if kind.name in state.blocks else Blocks(kind)
+        own = kind_in(kind, fragments)
+        blocks = state.blocks[kind.name] if kind.name in state.blocks else Blocks(own)
         state.blocks[kind.name] = blocks
         brought = blocks.add(fragments)
         reasoning = reasoning or brought
         for fragment in fragments:
-            for key in kind.appended:
+            for key in own.appended:
                 if (text := fragment.get(key)) is not None and not isinstance(text, str):
                     _note_no_text(state, f"{kind.name}: {key}", text)
             if data := fragment.get("data"):

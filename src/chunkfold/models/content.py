@@ -69,6 +69,7 @@ class BlockKind(NamedTuple):
     # Blocks without an index come one after another. A signature or encrypted data then ends a block, and a text beside
     # the signature that equals the whole block repeats it.
     is_sequence: bool = True
+    signed_repeats: bool = False  # a text beside a signature is always a repeat, also of other fields
 
 
 REASONING_DETAILS: Final = BlockKind(
@@ -79,6 +80,8 @@ ENCRYPTED_DETAIL: Final = "reasoning.encrypted"
 """The type of a block of `reasoning_details` without text; Bifrost's have Gemini's signature in place of the data."""
 THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking",))
 """Anthropic's blocks as LiteLLM passes them on."""
+THINKING_DETAILS: Final = THINKING_BLOCKS._replace(name=REASONING_DETAILS.name, signed_repeats=True)
+"""Anthropic's blocks in `reasoning_details`, as Meituan passes them on."""
 THINKING: Final = BlockKind("thinking", ("content",), ("content",))
 """The one object of musistudio/llms, with `content` and `signature`."""
 CONTENT_BLOCKS: Final = BlockKind("content_blocks", ("thinking",), ("thinking", "text"), inner="delta", has_types=False)
@@ -209,6 +212,14 @@ def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
     return [_unwrapped(item, kind.inner) for item in fragments] if kind.inner else fragments
 
 
+def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
+    """The kind of the fragments in the field of a kind: `reasoning_details` may have Anthropic's blocks."""
+    first = fragments[0] if fragments and kind is REASONING_DETAILS else {}
+    type_ = first.get("type")
+    is_anthropic = type_ == "redacted_thinking" or (type_ == "thinking" and "thinking" in first)
+    return THINKING_DETAILS if is_anthropic else kind
+
+
 def reasoning_of(kind: BlockKind, fragments: list[dict[str, Any]]) -> str:
     """The reasoning in fragments of blocks: the texts under the first key that has any."""
     for key in kind.reasoning:
@@ -304,5 +315,6 @@ def _unwrapped(fragment: dict[str, Any], inner: str) -> dict[str, Any]:
 
 
 def _unsigned_text(kind: BlockKind, value: Any) -> str:
-    fragments = fragments_of(kind, value) or ()
+    fragments = fragments_of(kind, value) or []
+    kind = kind_in(kind, fragments)
     return reasoning_of(kind, [one for one in fragments if not (kind.is_sequence and one.get("signature"))])
