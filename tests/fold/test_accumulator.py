@@ -463,6 +463,12 @@ DETAILS = {
         ([[at(0, text="a")], [signed("s")], [signed("t", "tool_call_1")], [signed("t", "tool_call_1")],
          [signed("u", "tool_call_2")], [signed("", "tool_call_2", format="f")]],
          [at(0, text="a"), signed("s"), signed("t", "tool_call_1"), signed("u", "tool_call_2", format="f")]),
+    "a text after a signed one is another block, at the same index too (Bifrost)":
+        ([[at(0, text="a")], [at(0, text="b")], [at(0, signature="s")], [at(0, signature="t")], [at(0, text="c")],
+         [at(0, text="d", signature="u")], [at(0, text="e", signature="v")], [at(0, text="f", signature="v")]],
+         [at(0, text="ab", signature="t"), at(0, text="cd", signature="u"), at(0, text="ef", signature="v")]),
+    "not where only a signature came before it":
+        ([[at(0, signature="s")], [at(0, text="a")]], [at(0, text="a", signature="s")]),
     "text of another id at the same index is not":
         ([[at(0, text="a", id="1")], [at(0, text="b", id="2")]], [at(0, text="ab", id="2")]),
     "without an index: to the last of its type":

@@ -94,18 +94,23 @@ class Blocks:
     def _is_next(self, block: "_Block", fragment: dict[str, Any]) -> bool:
         """Whether a fragment with the index of a block begins another one.
 
-        OpenRouter gives all blocks the index 0, and Bifrost starts at 0 in each delta. Encrypted data of another
-        id begins one, and so do another signature in place of the data, and a text after encrypted data with an id.
+        OpenRouter gives all blocks the index 0, and so did Bifrost, which now starts at 0 in each delta. Encrypted data
+        of another id begins one, and so do another signature in place of the data, a text after encrypted data with an
+        id, and a text after a signed one.
         """
         if fragment.get("data"):
             return block.has_other_id(fragment)
-        if fragment.get("type") == ENCRYPTED_DETAIL and (signature := fragment.get("signature")):
-            return block.fields.get("signature") not in (None, "", signature)
-        if block is self._current:
-            return False
-        last = self._current.fields
-        has_ended = "data" in last and bool(last.get("id")) and last.get("index") == fragment["index"]
+        signature = block.fields.get("signature")
+        is_signed = bool(signature) and fragment.get("signature") != signature
+        if is_signed and fragment.get("type") == ENCRYPTED_DETAIL:
+            return bool(fragment.get("signature"))
+        has_ended = (is_signed and block.has_text()) or self._is_before_data(block, fragment["index"])
         return has_ended and any(fragment.get(key) for key in self._kind.appended)
+
+    def _is_before_data(self, block: "_Block", index: Any) -> bool:
+        """Whether the last fragment is encrypted data with an id, and another block with this index came before it."""
+        last = self._current.fields
+        return block is not self._current and "data" in last and bool(last.get("id")) and last.get("index") == index
 
 
 class _Block:
@@ -128,6 +133,10 @@ class _Block:
         return bool(fragment.get("signature")) and any(
             self._equals(key, fragment.get(key)) for key in self._kind.appended
         )
+
+    def has_text(self) -> bool:
+        """Whether any of its texts came."""
+        return any(text.tell() for text in self._texts.values())
 
     def has_other_id(self, fragment: dict[str, Any]) -> bool:
         """Whether a fragment has an id, and the block another one."""
