@@ -204,7 +204,9 @@ CALL_ID_FRESH: Final = Rule(
 CALL_INDEX_REUSED: Final = Rule(
     "CF305", "a new tool call has an index that is taken", "Ollama, Groq, bridges to Gemini", "starts a new call"
 )
-CALL_ID_REUSED: Final = Rule("CF306", "a new tool call has an id that is taken", "relays", "starts a new call")
+CALL_ID_REUSED: Final = Rule(
+    "CF306", "a new tool call has an id that is taken", "LocalAI, new-api, other relays", "starts a new call"
+)
 CALL_NAME_REPEATED: Final = Rule(
     "CF307", "a tool call's name is repeated", "MiniMax, NVIDIA NIM, bridges to Claude, Mistral", "keeps it once"
 )
