@@ -104,13 +104,10 @@ class Blocks:
         is_signed = bool(signature) and fragment.get("signature") != signature
         if is_signed and fragment.get("type") == ENCRYPTED_DETAIL:
             return bool(fragment.get("signature"))
-        has_ended = (is_signed and block.has_text()) or self._is_before_data(block, fragment["index"])
-        return has_ended and any(fragment.get(key) for key in self._kind.appended)
-
-    def _is_before_data(self, block: "_Block", index: Any) -> bool:
-        """Whether the last fragment is encrypted data with an id, and another block with this index came before it."""
         last = self._current.fields
-        return block is not self._current and "data" in last and bool(last.get("id")) and last.get("index") == index
+        is_before_data = block is not self._current and "data" in last and bool(last.get("id"))
+        has_ended = (is_signed and block.has_text()) or (is_before_data and last.get("index") == fragment["index"])
+        return has_ended and any(fragment.get(key) for key in self._kind.appended)
 
 
 class _Block:
