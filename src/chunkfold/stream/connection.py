@@ -241,9 +241,13 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
     try:
         pairs = [(name, value) for name, value in (given.items() if hasattr(given, "items") else given or ())]
     except (TypeError, ValueError):
-        pairs = [(None, None)]
-    if not all(isinstance(one, str | bytes) for pair in pairs for one in pair):
-        raise TypeError(f"headers: expected a mapping of strings, or pairs of them, received {type(given).__name__}")
+        expected = "a mapping of strings, or pairs of them"
+        raise TypeError(f"headers: expected {expected}, received {type(given).__name__}") from None
+    for name, value in pairs:
+        if not isinstance(name, str | bytes):
+            raise TypeError(f"headers: expected a string as a name, received {excerpt(name)}")
+        if not isinstance(value, str | bytes):  # which may be a secret
+            raise TypeError(f"headers[{excerpt(name)}]: expected a string, received {type(value).__name__}")
     known = Headers(dict[Any, Any](pairs))
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
     return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]
