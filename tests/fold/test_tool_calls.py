@@ -870,6 +870,7 @@ def test_a_custom_call_may_be_the_servers_too() -> None:
         pytest.param(lambda n: {"function": {"name": W, "arguments": "{}"}}, id="calls without index and id"),
         pytest.param(lambda n: {"index": n, "id": f"srvtoolu_{n}", "function": {"name": W}}, id="calls of the server"),
         pytest.param(lambda n: {"index": 0, "function": {"arguments": "{}"}}, id="objects in one call"),
+        pytest.param(lambda n: {"index": 0, "function": {"arguments": " " * 100}}, id="blanks in one call"),
     ],
 )
 def test_routing_is_linear(fragment: Callable[[int], dict[str, Any]]) -> None:

@@ -31,7 +31,7 @@ from chunkfold.models.tool_calls import (
     without_placeholder,
 )
 
-_LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks around it
+_LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks after it
 _LONGEST_LOOK: Final = 2**20  # characters
 _MOST_JUDGED: Final = 8  # times
 # The type of a call, its model, and the key of its text.
@@ -61,7 +61,8 @@ class ToolCall:
     extra: dict[str, Any] = field(default_factory=new_dict)
     part_extra: dict[str, Any] = field(default_factory=new_dict)  # of its function, or its custom tool
     _name: TextBuffer = field(default_factory=TextBuffer)
-    _may_be_placeholder: bool = True
+    # Its arguments without leading blanks, None once they cannot be only a placeholder.
+    _start: str | None = ""
     _judged: int = 0  # how many times
 
     def kept(self) -> Kept:
@@ -154,15 +155,15 @@ class ToolCall:
 
     def extend(self, text: str, log: AnomalyLog) -> None:
         """Append to the arguments."""
-        if text and self._may_be_placeholder:
-            self._look_for_placeholder(text, log)
+        if text and self._start is not None:
+            self._look_for_placeholder((self._start + text).lstrip(), log)
         self.arguments.write(text)
 
-    def _look_for_placeholder(self, text: str, log: AnomalyLog) -> None:
-        start = (self.arguments.getvalue() + text).lstrip()
+    def _look_for_placeholder(self, start: str, log: AnomalyLog) -> None:
         if start.startswith("{}") and without_placeholder(start) != start:
             log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
-        self._may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
+        may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
+        self._start = start if may_be_placeholder else None
 
     def note_arguments(self, log: AnomalyLog) -> None:
         """The stream ended: note arguments that are those of several calls, encoded twice, or the word `null`."""
