@@ -49,6 +49,7 @@ from chunkfold import (
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import base
+from chunkfold.parser import event_folder
 from chunkfold.parser.holes import VALUE
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, cut, delta, event
 from chunkfold.wire import raw_data, reading
@@ -936,11 +937,42 @@ TO_REPAIR = {
 def test_a_large_event_to_repair_takes_at_most_200_mb(name: str, field: str, wide: bytes) -> None:
     """Python keeps four bytes for each character of a text that has one beyond the Basic Multilingual Plane."""
     for size, is_read in ((16 * MIB, True), (FULL, False)):
-        body = delta(**{field: "?"}).replace(b"?", TO_REPAIR[name] + wide + b"a" * (size - 200))
+        body = delta(**{field: "?", "y": "~"}).replace(b"?", TO_REPAIR[name] + b"a" * (size - 2 * MIB))
+        body = body.replace(b"~", wide + b"a" * (2 * MIB - 400))
         with traced() as memory:
             parser, _ = parsed(body)
         assert (parser.end != "invalid") == is_read
         assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", ["content", "reasoning_content", "x"])
+def test_an_event_with_a_large_wide_text_takes_at_most_200_mb(field: str) -> None:
+    for size in (8 * MIB, FULL - 400):
+        text = WIDE + b"a" * (size - len(WIDE))
+        body = delta(**{field: "?", "y": "~"}).replace(b"?", text).replace(b"~", b"a" * (FULL - 400 - size))
+        parser = ChatCompletionParser()
+        parser.feed(delta(**{field: "Hi"}))
+        with traced() as memory:
+            for data in in_reads(body):
+                parser.feed(data)
+        if size == 8 * MIB:
+            assert parser.error is None
+        else:
+            assert_named(parser, "max_wide_text", 8 * MIB)
+        assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@each_case("wide", [WIDE, b"\\ud83d\\ude00"])
+def test_only_the_strings_with_wide_characters_count_as_wide_text(wide: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_folder, "_MAX_WIDE_TEXT", 100)
+    event = delta(**{"content": "?", 'a "key"': "~", "b": "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 20_000})
+    event = event.replace(b"?", wide + b"a" * (50 - len(wide))).replace(b"~", b'\\"' + wide + b"b" * (48 - len(wide)))
+    fits, _ = parsed(HI + event)
+    assert (fits.end, len(fits.snapshot.text)) == ("truncated", len("Hi") + 1 + 50 - len(wide))
+    exceeds, _ = parsed(HI + event.replace(b'a"', b'aa"'))
+    assert_named(exceeds, "max_wide_text", 100)
+    assert exceeds.snapshot.text == "Hi"
 
 
 @pytest.mark.slow

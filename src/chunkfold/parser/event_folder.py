@@ -14,7 +14,7 @@ from chunkfold.errors import APIError, ChunkfoldError, exceeded
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.json_text.parsing import has_more_items
+from chunkfold.json_text.parsing import has_more_items, has_more_wide_text
 from chunkfold.models.chunk import ChatCompletionChunk, is_keep_alive
 from chunkfold.parser.choice_merger import ChoiceMerger
 from chunkfold.parser.endings import Stop
@@ -29,6 +29,8 @@ from chunkfold.wire.payload import Payload, chunk_from_json, parse_slowly, valid
 from chunkfold.wire.raw_data import DONE
 
 _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
+# Python keeps four bytes for each character of such a text, and some of its copies are alive at once.
+_MAX_WIDE_TEXT: Final = 8 * 2**20  # bytes in one event
 
 
 class EventFolder:
@@ -93,16 +95,17 @@ class EventFolder:
 
     def _fold_counted(self, event: ServerSentEvent) -> None:
         """Fold an event that may have too many values: they are counted before it is parsed."""
-        if not self._has_too_many_items(event.data):
+        if not self._is_too_large(event.data):
             self._output_limit.count(event.data)
             self._fold_event(event, valid_chunk(event))
 
-    def _has_too_many_items(self, data: bytes) -> bool:
-        """Whether an event has more values than are allowed; if so, end the stream without parsing it."""
-        if not has_more_items(data, self._options.max_event_items):
-            return False
-        self._fail(exceeded("max_event_items", self._options.max_event_items))
-        return True
+    def _is_too_large(self, data: bytes) -> bool:
+        """Whether an event has more values or wide text than are allowed; if so, end the stream without parsing it."""
+        if has_more_items(data, self._options.max_event_items):
+            self._fail(exceeded("max_event_items", self._options.max_event_items))
+        elif has_more_wide_text(data, _MAX_WIDE_TEXT):
+            self._fail(exceeded("max_wide_text", _MAX_WIDE_TEXT))
+        return self.stop is not None
 
     def _fold_event(self, event: ServerSentEvent, chunk: ChatCompletionChunk | None) -> None:
         """Fold an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""

@@ -135,7 +135,7 @@ class StreamedBody(EventFolder):
 
         Returns whether it is one, or has too many values to tell.
         """
-        if self._has_too_many_items(opening):
+        if self._is_too_large(opening):
             return True
         payload = parse_body(opening.strip(), is_opening=True)
         if payload is None:
@@ -162,7 +162,7 @@ class StreamedBody(EventFolder):
                 self._read_discarded(part)
 
     def _read_unfinished_event(self, event: ServerSentEvent, *, data_terminated: bool) -> None:
-        if self._has_too_many_items(event.data):
+        if self._is_too_large(event.data):
             return
         whole = raw_data.whole_part(event, data_terminated=data_terminated)
         if whole is not None or self._fold.all_finished:
@@ -175,7 +175,7 @@ class StreamedBody(EventFolder):
         """Read comments or the value of a field as an error, if they are one."""
         is_comment = event.data.startswith(b":")
         data = raw_data.error_comment(event.data) if is_comment else event.data
-        if self._has_too_many_items(data):
+        if self._is_too_large(data):
             return
         if not (data if is_comment else raw_data.is_error_field(data)):
             if raw_data.is_broken_error(event.data):
@@ -194,7 +194,7 @@ class StreamedBody(EventFolder):
         if any(beginning.startswith(body) for beginning in _BEGINNINGS):
             return  # nothing, or less than a field's name
         may_be_json = body[:1] in _JSON_STARTS
-        if may_be_json and self._has_too_many_items(body):
+        if may_be_json and self._is_too_large(body):
             return
         payload = parse_body(body)
         if payload is not None:

@@ -1,13 +1,13 @@
 """Read the JSON of an event, or of a body: also where a strict reader refuses it, but its meaning is clear."""
 
 import json
-import re
 from typing import Any, Final
 
 from pydantic_core import from_json
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
+from chunkfold.json_text.parsing import is_wide
 from chunkfold.json_text.surrogates import has_surrogates, scrub_keys
 from chunkfold.json_text.values import MAX_DEPTH, is_list, is_nested_deeper, is_object
 
@@ -16,8 +16,6 @@ Notes = list[tuple[Rule, str]]
 
 _LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
 _LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
-# Characters that make Python keep four bytes for each one of their text, as they are and escaped.
-_WIDE: Final = (re.compile(rb"[\xf0-\xf4]"), re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"))
 _BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
 _NO_JSON: Final = "expected a JSON object, received text that is not JSON"
 TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
@@ -56,7 +54,7 @@ def _read(data: bytes, notes: Notes) -> Any:
         problem = str(error)
     if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
         raise UnreadableError(f"{_NO_JSON} ({problem})")
-    if len(data) > _LARGEST_WIDE and any(wide.search(data) for wide in _WIDE):
+    if len(data) > _LARGEST_WIDE and is_wide(data):
         raise UnreadableError(_TOO_WIDE)
     try:
         text = data.decode()
