@@ -101,11 +101,15 @@ class EventFolder:
 
     def _is_too_large(self, data: bytes) -> bool:
         """Whether an event has more values or wide text than are allowed; if so, end the stream without parsing it."""
+        error = self._size_error(data)
+        if error is not None:
+            self._fail(error)
+        return error is not None
+
+    def _size_error(self, data: bytes) -> ChunkfoldError | None:
         if has_more_items(data, self._options.max_event_items):
-            self._fail(exceeded("max_event_items", self._options.max_event_items))
-        elif has_more_wide_text(data, _MAX_WIDE_TEXT):
-            self._fail(exceeded("max_wide_text", _MAX_WIDE_TEXT))
-        return self.stop is not None
+            return exceeded("max_event_items", self._options.max_event_items)
+        return exceeded("max_wide_text", _MAX_WIDE_TEXT) if has_more_wide_text(data, _MAX_WIDE_TEXT) else None
 
     def _fold_event(self, event: ServerSentEvent, chunk: ChatCompletionChunk | None) -> None:
         """Fold an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""

@@ -15,7 +15,6 @@ from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt_of
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.json_text.parsing import has_more_items
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions
@@ -112,7 +111,7 @@ class StreamedBody(EventFolder):
         is_bare = not field.event
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
-        if has_more_items(field.data, self._options.max_event_items) or not raw_data.is_payload(field.data):
+        if self._size_error(field.data) is not None or not raw_data.is_payload(field.data):
             if field.data.lstrip()[:1] in _JSON_STARTS:
                 self._note_unexplained(field)
             return
