@@ -289,6 +289,13 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     ),
     "reasoning parts": in_list(b'{"type":"reasoning","summary":[{"type":"summary_text","text":"%"}]}'),
     "reasoning parts with two keys": in_list(b'{"type":"reasoning","summary":"%","text":"%"}'),
+    "text parts with another key": in_list(b'{"type":"text","thinking":"%"}'),
+    "text parts with a list of their own": lambda text: at(
+        1 + sum(text) % 7, in_list(b'{"type":"text","x":["a"]}')(text)
+    ),
+    "text parts with a place": lambda text: in_list(b'{"type":"text","index":%d}' % sum(text))(text),
+    "thinking parts with a signature alone": in_list(b'{"type":"thinking","signature":"%"}'),
+    "thinking parts with a number": lambda text: in_list(THINKING_PART.replace(b'"%"', b"%d" % sum(text)))(text),
     "parts without a text": in_list(b'{"type":"thinking"}', TEXT_PART),
     "parts of changing types": in_list(b'{"type":"%","text":"%"}'),
     "four choices with an object": lambda text: in_turns(text).replace(b',"choices"', b',"x":{},"choices"'),
@@ -706,6 +713,23 @@ def test_what_is_noted_of_one_event_is_noted_of_each_like_it() -> None:
     for number in range(60):
         parser.feed(argued(b"x%d" % number, b'"index":0,"id":""'))
     assert {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} == {"CF203": 60}
+
+
+@each_case("key", ["thinking", "text"])
+def test_an_empty_text_does_not_begin_a_part_behind_a_signature(key: str) -> None:
+    """So the text after it does, whether the signature is that of a part or of an item in it."""
+    of_part = b'{"type":"thinking","thinking":"%"}'
+    of_item = b'{"type":"thinking","thinking":[%b]}' % TEXT_PART
+    piece = of_part if key == "thinking" else of_item
+    signed = piece.replace(b'"%"', b'"%","signature":"s"')
+    parser = ChatCompletionParser()
+    for text in (b"a%d " % number for number in range(30)):
+        parser.fold(in_list(piece)(text))
+    parser.fold(in_list(signed)(b"b"))
+    for text in (b"", b"c", b"d"):
+        parser.fold(in_list(piece)(text))
+    [part] = (parser.snapshot.choices[0].message.content_parts or [])[-1:]
+    assert (part if key == "thinking" else part["thinking"][-1])[key] == "cd"
 
 
 def test_an_image_is_not_changed_by_the_parts_after_it() -> None:

@@ -24,7 +24,7 @@ from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.base import Model, copier_of, is_model
 from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta
-from chunkfold.models.content import REASONING_DETAILS, read_part
+from chunkfold.models.content import PART_TEXTS, REASONING_DETAILS, read_part
 from chunkfold.models.shared import CompletionUsage
 from chunkfold.parser.holes import Field, Hole, unknown_of
 from chunkfold.parser.limits import OutputLimit
@@ -92,7 +92,6 @@ class ValueFolder:
         self._state = fold.states[choice.index]
         self._meaning = meaning = meaning_of(chunk, holes, fold, self._state)
         self._is_always_usual = meaning is not None and meaning.is_always_usual
-        self._notes = [] if meaning is None else meaning.notes
         self._keeps_more = meaning is not None and bool(meaning.counts or meaning.unknown or meaning.notes)
         self.copy = copier_of(chunk)
         """Returns a copy of the chunk, with the values that are in it."""
@@ -143,9 +142,10 @@ class ValueFolder:
     def _fold_chunk(self, values: Sequence[Any], count: int) -> bool:
         """Fold all of the chunk, since another one may have been folded before it.
 
-        If anything else is noted of it, the next one has to be folded in full, too, to note it again.
+        If anything else is noted of it, the next one has to be folded in full, too, to note it again. So has one after
+        an empty text: only a text begins another part behind a part with a signature.
         """
-        fold, noted = self._fold, self._fold.log.count
+        fold, noted, meaning = self._fold, self._fold.log.count, self._meaning
         self.fill(values)
         if self._has_own_head and count == 1:  # what is joined has a usual one
             is_folded = fold.add_if_usual(self._chunk)
@@ -155,7 +155,11 @@ class ValueFolder:
         if is_folded:
             self._limit.count(self._frame, count)
             self._limit.count_values(values)
-            fold.follows_template = fold.log.count == noted + count * (len(fold.head.notes) + len(self._notes))
+            fold.follows_template = (
+                meaning is not None
+                and bool(values[meaning.texts[0]])
+                and fold.log.count == noted + count * (len(fold.head.notes) + len(meaning.notes))
+            )
         return is_folded
 
     def _keep_more(self, meaning: Meaning, values: Sequence[Any], count: int) -> None:
@@ -278,13 +282,13 @@ def _text_of(delta: ChoiceDelta, name: str) -> Field | None:
 
 def _text_of_part(part: dict[str, Any]) -> Field | None:
     """The text of a content part, which may be in a list of its own, if the part has nothing else but its type."""
-    keys = [*(part.keys() - {"type"})]
-    if len(keys) != 1:
+    keys = part.keys() - {"type"}
+    if len(keys) != 1 or keys.isdisjoint(PART_TEXTS if read_part(part)[0] == "reasoning" else ("text",)):
         return None
-    value = part[keys[0]]
-    if is_list(value):
-        return Field(value[0], "text") if len(value) == 1 and value[0].keys() == {"type", "text"} else None
-    return Field(part, keys[0])
+    [key] = keys
+    if is_list(items := part[key]) and len(items) == 1 and items[0].keys() == {"type", "text"}:
+        part, key = items[0], "text"
+    return Field(part, key) if isinstance(part[key], str) else None
 
 
 def _has_all_counts(usage: CompletionUsage | None) -> bool:
