@@ -180,6 +180,8 @@ TOLD_INSIDE = {
         "gone"),
     "9 an error in a message":
         Envelope(data({**HEAD, "choices": [{"index": 0, "message": {"content": None, "error": "gone"}}]}), "gone"),
+    "9 an error in a message beside a delta":
+        Envelope(data({**HEAD, "choices": [{"index": 0, "delta": {}, "message": {"error": "gone"}}]}), "gone"),
     "9 an error in x_groq":
         Envelope(data({**HEAD, "choices": [], "x_groq": {"id": "r", "error": "stopped early"}}), "stopped early"),
     "9 an error in x_groq beside a choice":
@@ -318,6 +320,7 @@ NOTED_BESIDE = {
     "6 the upstream's own finish reason": {"CF210"},
     "6 with an error in the choice": {"CF210"},
     "9 an error in a message": {"CF207"},
+    "9 an error in a message beside a delta": {"CF207"},
 }
 
 

@@ -63,9 +63,9 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
         extra, reason = choice.__pydantic_extra__, choice.finish_reason
         if "delta" not in choice.__pydantic_fields_set__ or (extra and extra.get("error")):
             return False
-        unknown = choice.delta.__pydantic_extra__
-        if unknown and unknown.get("error"):
-            return False
+        for part in (choice.delta, vars(choice).get("message")):
+            if part is not None and part.__pydantic_extra__ and part.__pydantic_extra__.get("error"):
+                return False
         if reason is not None and _failure(reason, extra.get(_NATIVE) if extra else None):
             return False
     return True
