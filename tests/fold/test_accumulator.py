@@ -447,6 +447,9 @@ DETAILS = {
     "of whichever type that is":
         ([[at(0, text="a")], [encrypted("x")], [{"index": 0, "type": None, "data": "X"}]],
          [at(0, text="a"), encrypted("xX")]),
+    "but a text without a type after encrypted data with an id is another block":
+        ([[encrypted("x", "rs_1")], [{"index": 0, "text": "a"}], [{"index": 0, "text": "A"}]],
+         [encrypted("x", "rs_1"), {"index": 0, "text": "aA"}]),
     "encrypted data of another id is another block, at the same index too (OpenRouter)":
         ([[encrypted("x", "rs_1")], [encrypted("y", "rs_2")], [encrypted("z")], [encrypted("!", "rs_2")]],
          [encrypted("x", "rs_1"), encrypted("yz!", "rs_2")]),

@@ -105,8 +105,9 @@ class Blocks:
         if is_signed and fragment.get("type") == ENCRYPTED_DETAIL:
             return bool(fragment.get("signature"))
         last = self._current.fields
-        is_before_data = block is not self._current and "data" in last and bool(last.get("id"))
-        has_ended = (is_signed and block.has_text()) or (is_before_data and last.get("index") == fragment["index"])
+        is_untyped = not fragment.get("type")
+        is_after_data = (block is not self._current or is_untyped) and "data" in last and bool(last.get("id"))
+        has_ended = (is_signed and block.has_text()) or (is_after_data and last.get("index") == fragment["index"])
         return has_ended and any(fragment.get(key) for key in self._kind.appended)
 
 
