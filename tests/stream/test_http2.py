@@ -4,10 +4,12 @@ The scripts wait for what the client has read, so that nothing depends on how fa
 make of a fault differs little from HTTP/1.1; what is new is that other streams go on, or do not.
 """
 
+import gc
 import json
 import math
 import ssl
 import threading
+import warnings
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -202,6 +204,19 @@ async def test_leaving_early_leaves_the_connection(front: Any, library: Any) -> 
             async with client.connect(provider.url) as stream:
                 assert await text_of(stream) == "Hello world"
         assert provider.connections == 1
+
+
+async def test_leaving_early_closes_the_iterator_of_the_body(library: Any) -> None:
+    """Trio warns of one that is left to the garbage collector, as httpcore leaves its own."""
+    with Http2Provider([Head(), HELLO, math.inf]) as provider:
+        async with client_of(AsyncFront, library, timeout=None) as client:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                async with client.connect(provider.url) as stream:
+                    await anext(stream)
+                del stream
+                gc.collect()
+    assert not [warning for warning in caught if "aiter_bytes" in str(warning.message)]
 
 
 @pytest.mark.xfail(reason="neither client sends RST_STREAM for a response that is closed early", strict=True)

@@ -148,7 +148,7 @@ class InterruptibleReads(AsyncIterator[bytes]):
 
     def __init__(self, source: AsyncGenerator[bytes]) -> None:
         self._source = source
-        self._scope: anyio.CancelScope | None = None
+        self._scope: anyio.CancelScope  # once a read began
 
     async def __anext__(self) -> bytes:
         import anyio
@@ -163,8 +163,7 @@ class InterruptibleReads(AsyncIterator[bytes]):
 
     def interrupt(self) -> None:
         """End the body for the task that waits for its next bytes; the connection and its other streams continue."""
-        if self._scope is not None:
-            self._scope.cancel()
+        self._scope.cancel()
 
 
 async def run_to_completion(
