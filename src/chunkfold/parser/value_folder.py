@@ -142,8 +142,8 @@ class ValueFolder:
     def _fold_chunk(self, values: Sequence[Any], count: int) -> bool:
         """Fold all of the chunk, since another one may have been folded before it.
 
-        If anything else is noted of it, the next one has to be folded in full, too, to note it again. So has one after
-        an empty text: only a text begins another part behind a part with a signature.
+        If anything else is noted of it, the next one has to be folded in full, too, to note it again. The same is true
+        after an empty text: after a signature, a new part of a content list begins only with the first text.
         """
         fold, noted, meaning = self._fold, self._fold.log.count, self._meaning
         self.fill(values)
