@@ -1052,9 +1052,6 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         assert not error.retryable
 
 
-NO_MESSAGE = "the provider sent an error without a message"
-
-
 def nested(depth: int) -> Any:
     """A message in so many objects."""
     return {"message": nested(depth - 1)} if depth else "x"
@@ -1076,7 +1073,6 @@ MESSAGES = [
     pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),
     pytest.param({"error": {"message": {"message": "x"}}}, "x", id="a message that is an object"),
     pytest.param({"error": {"message": nested(4)}}, "x", id="a few objects deep"),
-    pytest.param({"error": {"message": nested(5)}}, NO_MESSAGE, id="but no deeper"),
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
     pytest.param({"message": "x"}, "x", id="bare"),
@@ -1086,6 +1082,8 @@ MESSAGES = [
     pytest.param({"errors": {"message": "x"}}, "x", id="an object of errors (ModelScope)"),
     pytest.param({"error": {"error_message": "x"}}, "x", id="error_message"),
     pytest.param({"error": {"title": "x"}}, "x", id="title"),
+    pytest.param({"error": True, "title": "x"}, "x", id="the first name that has words"),
+    pytest.param({"success": False, "errors": [{"description": "x", "key": "k"}]}, "x", id="description (Writer)"),
     *(
         pytest.param(
             {"choices": [{name: {"error": {"message": "x"}}, "finish_reason": "error"}]}, "x", id=f"in a {name}"
@@ -1164,6 +1162,9 @@ RESPONSES = [
     pytest.param({"Response": {"Error": {"Code": "E", "Message": "no"}}}, "no", "E", id="Tencent"),
     pytest.param({"error_code": "GONE", "message": "no"}, "no", "GONE", id="Databricks"),
     pytest.param({"msg": "x", "code": "E1"}, "x", "E1", id="others"),
+    pytest.param({"error_msg": "404 Route Not Found"}, "404 Route Not Found", None, id="APISIX"),
+    pytest.param({"fault": {"faultstring": "x", "detail": {"errorcode": "y"}}}, "x", None, id="Apigee"),
+    pytest.param({"httpStatus": 401, "messages": [{"errorCode": "e", "message": "x"}]}, "x", None, id="IONOS"),
     pytest.param(b"upstream connect error\n", "upstream connect error", None, id="text"),
     pytest.param(b"<html>502</html>", "<html>502</html>", None, id="HTML"),
     pytest.param(b'{"error": {"mess', '{"error": {"mess', None, id="cut JSON"),
@@ -1323,6 +1324,7 @@ def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
         assert error_from_response(400, headers, json.dumps(body).encode()).request_id == expected
         assert parsed(data(body), headers=headers).error.request_id == expected
     assert failure({"error": {"message": "x", "request_id": 5}}).request_id is None
+    assert failure({"title": "Bad Request", "status": 400, "detail": "x", "requestId": "b"}).request_id == "b"  # NVIDIA
 
 
 def test_headers_of_urllib_and_one_without_a_value() -> None:
@@ -1438,11 +1440,12 @@ def test_a_redirect_is_told_without_what_may_be_secret(status: int, location: st
         ({"code": "foo"}, ": code 'foo'"),
         ({"code": 503, "type": "busy"}, ": code 503, type 'busy'"),
         ({"type": "a\x1b[2J"}, ": type 'a\\x1b[2J'"),
-        ({"message": "", "code": None}, ""),
-        ({"param": "x"}, ""),
+        ({"message": "", "code": None}, ": {'error': {'message': '', 'code': None}}"),
+        ({"httpMessage": "a\x1b[2J"}, ": {'error': {'httpMessage': 'a\\x1b[2J'}}"),
+        ({"message": nested(5)}, f": {{'error': {{'message': {nested(5)}}}}}"),
     ],
 )
-def test_an_error_without_a_message_shows_its_code_and_type(value: dict[str, Any], told: str) -> None:
+def test_an_error_without_a_message_shows_its_code_and_type_or_all_of_it(value: dict[str, Any], told: str) -> None:
     error = parse_payload(ServerSentEvent(json.dumps({"error": value}).encode())).error
     assert str(error) == f"the provider sent an error without a message{told}"
 

@@ -57,7 +57,7 @@ def _message_and_arguments(value: Any, raw: Any) -> tuple[str, dict[str, Any]]:
     fields = _error_fields(value, raw)
     inner = _inner_fields(fields)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return _message_for(error, inner), {
+    return _message_for(error, inner, raw), {
         "error": error,
         "status_code": status_of(fields, raw) or status_of(inner, None),
         "request_id": _request_id_in(fields, raw),
@@ -109,8 +109,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
 
 
 def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
-    """The id of the request in an error (Anthropic, DashScope), which some gateways leave out of the headers."""
-    ids = (part.get("request_id") for part in (fields, raw) if is_object(part))
+    """The id of the request in an error (Anthropic, NVIDIA), which some gateways leave out of the headers."""
+    ids = (part.get(name) for part in (fields, raw) if is_object(part) for name in ("request_id", "requestId"))
     return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
 
 
@@ -139,8 +139,11 @@ def _fields_in(value: Any) -> dict[str, Any]:
     return {"code": value} if is_integer(value) else {"message": message_of(value)}
 
 
-def _message_for(error: ErrorObject, inner: dict[str, Any]) -> str:
-    """The message for the exception's text: bounded, without control characters; else the code and the type."""
+def _message_for(error: ErrorObject, inner: dict[str, Any], raw: Any) -> str:
+    """The message for the exception's text: bounded, without control characters; else the code and the type.
+
+    JSON that has none of these is quoted.
+    """
     message, words = error.message, inner.get("message")
     if message:
         if isinstance(words, str) and message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
@@ -149,8 +152,8 @@ def _message_for(error: ErrorObject, inner: dict[str, Any]) -> str:
             message = f"{message}: {words}"
         return on_one_line(message, _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
-    what = "the provider sent an error without a message"
-    return f"{what}: {', '.join(known)}" if known else what
+    told = ", ".join(known) or (excerpt(raw) if raw else "")
+    return f"the provider sent an error without a message: {told}".removesuffix(": ")
 
 
 def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:

@@ -23,15 +23,17 @@ _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
+# The second line has those of APISIX, Writer, Apigee (an object and its text) and IONOS.
+_MESSAGE_NAMES: Final = (
+    *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
+    *("error_msg", "description", "fault", "faultstring", "messages"),
+)
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
 _TEXT_IS_ERROR: Final = "error_finish"
 _EVENT_AS_TEXT: Final = re.compile(r"\s*(?:id:\S*\s+)?event:\s*error\s+:HTTP_STATUS/(\d+)\s+data:(.*)", re.DOTALL)
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _MESSAGES: Final = ("delta", "message")
-_MESSAGE_NAMES: Final = (
-    *("message", "msg", "status_msg", "error_msg", "error_message", "detail", "error_description", "error", "title"),
-)
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
     *("content_block_start", "content_block_delta", "content_block_stop"),
@@ -240,8 +242,6 @@ def message_of(value: Any, levels: int = 4) -> str | None:
 
 
 def first_message(fields: dict[str, Any], levels: int = 4) -> str | None:
-    """The words under the first of the names that they have."""
-    for name in _MESSAGE_NAMES:
-        if fields.get(name):
-            return message_of(fields[name], levels)
-    return None
+    """The words under the first of the names that has any."""
+    found = (message_of(fields[name], levels) for name in _MESSAGE_NAMES if fields.get(name))
+    return next(filter(None, found), None)
