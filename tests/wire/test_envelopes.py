@@ -879,6 +879,11 @@ ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its
         for word, status in (("BAD_REQUEST", 400), ("RATE_LIMITED", 429), ("OTHER", None))
         for name, body in (("a string", {"success": False, "error": "x"}), ("an object", {"error": {"message": "x"}}))
     },
+    "a type beside a bare message": (
+        {"message": "x", "error_type": "overloaded_error"},
+        {"type": "overloaded_error", "status_code": 503},
+    ),
+    "a code in camel case in an envelope": ({"error": {"message": "x", "errorCode": "200"}}, {"code": "200"}),
     "a code before one in camel case": ({"error": {"message": "x", "code": "a"}, "errorCode": "b"}, {"code": "a"}),
     # FastAPI's `HTTPException` with an object, which gateways fill with the error of their upstream.
     "a detail": ({"detail": LIMIT}, OF_THE_LIMIT),

@@ -71,8 +71,6 @@ def _redirected(status_code: int, headers: Mapping[str, str]) -> str:
         parts = urlsplit(headers.get("location", "") if status_code in _REDIRECTS else "")
     except ValueError:
         return ""
-    if parts.scheme not in ("", "http", "https"):
-        return ""
     host = parts.netloc.rpartition("@")[2]
     path = parts.path if _PLAIN_PATH.fullmatch(parts.path) else ""
     scheme = f"{parts.scheme}:" if parts.scheme else ""
@@ -88,20 +86,18 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
     if isinstance(fields.get("error"), dict | str) and "message" not in fields:
         fields |= _fields_in(fields.pop("error"))
-    beside = {} if value is raw else {name: field for name, field in outer.items() if name != "error"}
-    details = first_message(beside)
+    details = first_message({**outer, "error": None})
     if not isinstance(fields.get("message"), str):
         # `{"error": true, "message": "..."}`: the words are beside it.
         fields["message"] = first_message(fields) or details or message_of(value)
     elif isinstance(value, str) and details:
         # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
         fields["message"] = details if details.startswith(value) else f"{value}: {details}"
-    if value is not raw:
-        # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
-        fields.setdefault("code", outer.get("code"))
-        fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
-    if fields.get("code") is None and outer.get("errorCode") is not None:
-        fields["code"] = outer["errorCode"]
+    # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
+    fields.setdefault("code", outer.get("code"))
+    fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    if fields["code"] is None:
+        fields["code"] = fields.get("errorCode", outer.get("errorCode"))
     for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
         if (loc := detail.get("loc")) and is_list(loc):
             fields.setdefault("param", ".".join(printed(key)[:_LONGEST_KEY] for key in loc[:_LONGEST_PATH]))
