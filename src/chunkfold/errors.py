@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from chunkfold.anomalies import Rule
 
-_RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429})
+_RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 498})  # 498: Groq has no capacity left for `flex`
 # An account that is out of credit, which a 429 can mean as well (the number is Zhipu's), and a request that is too
 # long, which llama.cpp reported as a 500.
 _NEVER_RETRYABLE_CODES: Final = (

@@ -154,8 +154,8 @@ def read_twice() -> ChunkfoldError:
 RESET = ConnectionResetError("reset")
 # One row of the first table each: what comes in it, and what each of them tells of the wait.
 CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
-    "`APIStatusError` with 408, 409, 425, 429, or 500 and up": (
-        [failed(b"{}", status_code=status) for status in (408, 409, 425, 429, 500, 502, 503, 504, 529, 599)],
+    "`APIStatusError` with 408, 409, 425, 429, 498 (Groq), or 500 and up": (
+        [failed(b"{}", status_code=status) for status in (408, 409, 425, 429, 498, 500, 502, 503, 504, 529, 599)],
         7.0,
     ),
     "`APIStatusError` with another status": (

@@ -66,7 +66,7 @@ class Envelope(NamedTuple):
     status: int | None = None
 
 
-TRANSIENT = (408, 409, 429, 500, 502, 503, 504, 529)
+TRANSIENT = (408, 409, 429, 498, 500, 502, 503, 504, 529)
 
 LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_limit_exceeded"}
 ENVELOPES = {
@@ -987,6 +987,9 @@ STATUSES = {
     "statusCode": ({"error": {"message": "x", "statusCode": 429}}, 429),
     "a sentence (xAI)": ({"code": "The service is currently unavailable", "error": "x"}, 503),
     "another sentence (xAI)": ({"code": "Some resource has been exhausted", "error": "x"}, 429),
+    "slow_down (OpenAI)": ({"type": "error", "error": {"code": "slow_down", "message": "x"}}, 503),
+    "capacity_exceeded (Groq)": ({"error": {"code": "capacity_exceeded"}}, 503),
+    "stream_error (gateways)": ({"error": "x", "code": "stream_error", "message": "x"}, 502),
     "server_is_overloaded": ({"error": {"code": "server_is_overloaded"}}, 503),
     "MiniMax's 1002: too many requests": ({"base_resp": {"status_code": 1002, "status_msg": "x"}}, 429),
     "its 2045: too many at once": ({"base_resp": {"status_code": 2045, "status_msg": "x"}}, 429),
