@@ -788,7 +788,7 @@ def test_the_status_is_that_of_the_error_that_a_gateway_passes_on(outer: dict[st
     assert (str(response), response.status_code, response.retry_after) == (f"HTTP 502: {text}", 502, 7.0)
 
 
-@each_case("message", ["{", "[]", "{}", '{"a":1}', '{"message": 5', "[1]"])
+@each_case("message", ["{", "[]", "{}", '{"a":1}', '{"message": 5', '{"message": ""}', "[1]"])
 def test_a_message_that_only_looks_like_an_error_stays(message: str) -> None:
     error = failure({"error": {"message": message}})
     assert (str(error), error.status_code) == (message, None)

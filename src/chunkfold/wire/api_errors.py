@@ -142,9 +142,9 @@ def _message_for(error: ErrorObject, inner: dict[str, Any], raw: Any) -> str:
     """
     message, words = error.message, inner.get("message")
     if message:
-        if isinstance(words, str) and message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
+        if words and message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
             message = words
-        elif isinstance(words, str) and words not in message:
+        elif words and words not in message:
             message = f"{message}: {words}"
         return on_one_line(message, _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
@@ -157,10 +157,9 @@ def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
     It is JSON, or only text, where OpenRouter (`metadata.raw`) and Vercel (`value`) keep it, or JSON as the message.
     """
-    metadata, value, message = (fields.get(name) for name in ("metadata", "value", "message"))
+    metadata, value = fields.get("metadata"), fields.get("value")
     sent: Any = metadata.get("raw") if is_object(metadata) else value.get("error_message") if is_object(value) else None
-    if not sent and isinstance(message, str) and message.lstrip()[:1] in _BRACKETS:
-        sent = message
+    sent = sent or fields["message"]
     if isinstance(sent, str) and len(sent) <= _LONGEST_INNER and sent.lstrip()[:1] in _BRACKETS:
         with suppress(ValueError, RecursionError):
             sent = load_json(sent)
