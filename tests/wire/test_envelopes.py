@@ -1371,7 +1371,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
         *(({name: "a"}, "a") for name in ("x-generation-id", "mistral-correlation-id", "x-ds-trace-id", "x-log-id")),
         ({"x-msh-trace-id": "b", "Msh-Request-Id": "a"}, "a"),
         ({"trace-id": "b", "minimax-request-id": "a", "alb_request_id": "c"}, "a"),
-        *(({name: "a"}, "a") for name in ("x-trace-id", "trace-id")),
+        *(({name: "a"}, "a") for name in ("x-trace-id", "trace-id", "Nvcf-Reqid")),
         ({"x-litellm-call-id": "a"}, "a"),
         ({"X-Portkey-Trace-Id": "a"}, "a"),
         ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c", "request-id": "b", "x-request-id": "a"}, "a"),

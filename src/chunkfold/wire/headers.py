@@ -7,11 +7,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Protocol
 
 # Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey, one-api. Of the providers,
-# Azure, AWS, OpenRouter, Mistral, Moonshot, MiniMax, DeepSeek, Zhipu and Kimi Code have their own names.
+# Azure, AWS, OpenRouter, Mistral, Moonshot, MiniMax, DeepSeek, Zhipu, Kimi Code and NVIDIA have their own names.
 _REQUEST_IDS: Final = (
     *("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id", "x-oneapi-request-id"),
     *("apim-request-id", "x-amzn-requestid", "x-generation-id", "mistral-correlation-id", "msh-request-id"),
-    *("minimax-request-id", "x-ds-trace-id", "x-log-id", "x-trace-id", "trace-id"),
+    *("minimax-request-id", "x-ds-trace-id", "x-log-id", "x-trace-id", "trace-id", "nvcf-reqid"),
 )
 _WAIT_PREFIXES: Final = ("", "llm_provider-")
 READ_HEADERS: Final = frozenset(
