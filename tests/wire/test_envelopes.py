@@ -1325,6 +1325,11 @@ def test_a_wait_in_the_metadata(metadata: Any, seconds: float | None) -> None:
     assert api_error(body["error"], body).retry_after == seconds
 
 
+def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
+    passed_on = json.dumps({"error": {"message": "x", "metadata": {"retry_after_seconds": 9}}})
+    assert failure({"error": {"message": passed_on}}).retry_after == 9.0
+
+
 @each_case("body", [{"error": {"message": "x", "request_id": "b"}}, {"error": {"message": "x"}, "request_id": "b"}])
 def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
     assert failure(body).request_id == "b"

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -110,20 +109,16 @@ def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
     return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
 
 
-def _retry_delay(fields: dict[str, Any], inner: dict[str, Any]) -> float | None:
+def _retry_delay(*errors: dict[str, Any]) -> float | None:
     """Seconds to wait, as OpenRouter's metadata say, or Google's `RetryInfo` among the details.
 
     Google's compatible endpoint has no header for it, nor has an error within a stream.
     """
-    metadata = fields.get("metadata")
-    own = seconds_in(printed(metadata.get("retry_after_seconds"))) if is_object(metadata) else None
-    if own is not None:
-        return own
-    for detail in chain(objects_in(fields.get("details")), objects_in(inner.get("details"))):
-        delay = detail.get("retryDelay")
-        if isinstance(delay, str) and delay.endswith("s") and (seconds := seconds_in(delay[:-1])) is not None:
-            return seconds
-    return None
+    metadata = (error.get("metadata") for error in errors)
+    waits = [printed(part.get("retry_after_seconds")) for part in metadata if is_object(part)]
+    delays = (detail.get("retryDelay") for error in errors for detail in objects_in(error.get("details")))
+    waits += [delay[:-1] for delay in delays if isinstance(delay, str) and delay.endswith("s")]
+    return next((seconds for seconds in map(seconds_in, waits) if seconds is not None), None)
 
 
 def _fields_in(value: Any) -> dict[str, Any]:
