@@ -22,7 +22,6 @@ _MESSAGE_EXCERPT: Final = 500
 _LONGEST_PATH: Final = 10  # keys
 _LONGEST_KEY: Final = 50  # characters
 _LONGEST_INNER: Final = 2**16  # characters
-_BRACKETS: Final = ("{", "[")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -30,9 +29,8 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 
 def api_error(value: Any, raw: Any) -> APIError:
     """An `APIError` from the value that describes it, and the whole JSON or text that it is in."""
-    is_same = value is raw
     raw = scrubbed(raw)
-    text, known = _message_and_arguments(raw if is_same else scrubbed(value), raw)
+    text, known = _message_and_arguments(scrubbed(value), raw)
     return APIError(text, raw=raw, **known)
 
 
@@ -94,7 +92,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields["message"] = details if details.startswith(value) else f"{value}: {details}"
     # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
     fields.setdefault("code", outer.get("code"))
-    fields.setdefault("type", fields.get("error_type") or outer.get("error_type") or outer.get("type"))
+    fields.setdefault("type", outer.get("error_type") or outer.get("type"))
     if fields["code"] is None:
         fields["code"] = fields.get("errorCode", outer.get("errorCode"))
     for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
@@ -137,7 +135,7 @@ def _message_for(error: ErrorObject, inner: dict[str, Any], raw: Any) -> str:
     """
     message, words = error.message, inner.get("message")
     if message:
-        if words and message.lstrip()[:1] in _BRACKETS:  # the same, as JSON
+        if words and message.lstrip()[:1] in ("{", "["):  # the same, as JSON
             message = words
         elif words and words not in message:
             message = f"{message}: {words}"
@@ -155,10 +153,10 @@ def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
     metadata, value = fields.get("metadata"), fields.get("value")
     sent: Any = metadata.get("raw") if is_object(metadata) else value.get("error_message") if is_object(value) else None
     sent = sent or fields["message"]
-    if isinstance(sent, str) and len(sent) <= _LONGEST_INNER and sent.lstrip()[:1] in _BRACKETS:
+    if isinstance(sent, str) and len(sent) <= _LONGEST_INNER:
         with suppress(ValueError, RecursionError):
             sent = load_json(sent)
     sent = sent[0] if is_list(sent) and len(sent) == 1 else sent
-    if not sent or not isinstance(sent, str | list | dict):
+    if not isinstance(sent, str | list | dict):
         return {}
     return _error_fields(error_value(sent), sent)
