@@ -385,6 +385,7 @@ def test_an_error_object_needs_no_message(body: Any) -> None:
 def test_an_error_event_needs_no_body() -> None:
     for body in (b"", b" ", b"null", b"{}", b"[]", b"0", b"[DONE]"):
         assert str(failure_of(b"event: error\ndata: " + body + b"\n\n"))
+    assert failure_of(b"event: error\ndata: null\n\n").message == "the provider sent an error without a message"
 
 
 # What is no error
@@ -413,6 +414,7 @@ NO_ERRORS = [
     pytest.param({"choices": [], "error_code": 0, "error_message": "success"}, id="a good error_code, no choices"),
     pytest.param({"error_message": "ok", "success": True}, id="success beside error_message"),
     pytest.param({"error_message": ["x"]}, id="an error_message that is no text"),
+    pytest.param({"error_message": ""}, id="an empty error_message"),
     pytest.param({"success": True, "errors": {"message": "x"}}, id="success beside errors"),
     pytest.param({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, id="errors without words"),
     pytest.param({"errors": {"code": 0, "message": ""}}, id="errors with empty words"),
@@ -508,6 +510,9 @@ FIELDS = [
     *(pytest.param(b"error: %cboom\n\n" % sign, id=f"what begins like JSON: {sign}") for sign in (b"{", b"[", b'"')),
     pytest.param(b"error\n\n", id="no value"),
     pytest.param(b"error:\n\n", id="an empty value"),
+    pytest.param(b"error: null\n\n", id="null"),
+    pytest.param(b"error:  false \n\n", id="false, with blanks"),
+    pytest.param(b'event: log\ndata: {"object":"error","message":"x"}\n\n', id="an error object in another event"),
     pytest.param(b'errors: {"message":"x"}\n\n', id="another name"),
     pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
     pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
@@ -693,6 +698,7 @@ def test_an_error_behind_too_many_lines() -> None:
 
 BARE = [
     pytest.param({"code": "workflow_error", "message": "x", "details": "ValueError"}, id="a code and a message"),
+    pytest.param({"code": "STREAM_ERROR", "message": "x"}, id="a code in capitals"),
     pytest.param({"object": "error", "message": "x", "code": 400}, id="an object named error"),
     pytest.param({"type": "error", "message": "x"}, id="a type named error"),
     pytest.param({"id": 1, "error": {"message": "x"}}, id="an envelope behind another key"),
@@ -771,6 +777,7 @@ INNER = {"error": {"code": 429, "message": "slow down", "details": [{"retryDelay
 PASSED_ON = [
     pytest.param({"message": json.dumps(INNER)}, "slow down", id="JSON as the message"),
     pytest.param({"message": json.dumps([INNER])}, "slow down", id="in a list"),
+    pytest.param({"message": "\n" + json.dumps(INNER)}, "slow down", id="on a line of its own"),
     pytest.param({"message": json.dumps(INNER).replace("slow", "sl\\u006fw")}, "slow down", id="with escapes"),
     pytest.param({"message": "x", "metadata": {"raw": json.dumps(INNER)}}, "x: slow down", id="OpenRouter"),
     pytest.param({"message": "x", "metadata": {"raw": INNER}}, "x: slow down", id="OpenRouter, an object"),
@@ -1084,6 +1091,8 @@ MESSAGES = [
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
     pytest.param({"message": "x"}, "x", id="bare"),
+    pytest.param({"message": {"error": "x"}}, "x", id="bare, an object"),
+    pytest.param({"code": 500, "message": "x", "usage": {"total_tokens": 0}}, "x", id="bare, beside a usage"),
     pytest.param({"error_type": "BadRequestError", "error_message": "x"}, "x", id="error_message (Venice)"),
     pytest.param({"choices": None, "error_message": "x", "error_code": 400}, "x", id="beside a code (DeepInfra)"),
     pytest.param({"choices": [], "error_message": "x"}, "x", id="beside an empty list"),
@@ -1330,7 +1339,14 @@ def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
     assert failure({"error": {"message": passed_on}}).retry_after == 9.0
 
 
-@each_case("body", [{"error": {"message": "x", "request_id": "b"}}, {"error": {"message": "x"}, "request_id": "b"}])
+@each_case(
+    "body",
+    [
+        {"error": {"message": "x", "request_id": "b"}},
+        {"error": {"message": "x"}, "request_id": "b"},
+        {"error": {"message": "x", "request_id": ""}, "request_id": "b"},
+    ],
+)
 def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
     assert failure(body).request_id == "b"
     for headers, expected in ({}, "b"), ({"x-request-id": "a"}, "a"):
