@@ -385,7 +385,7 @@ def test_an_error_object_needs_no_message(body: Any) -> None:
 def test_an_error_event_needs_no_body() -> None:
     for body in (b"", b" ", b"null", b"{}", b"[]", b"0", b"[DONE]"):
         assert str(failure_of(b"event: error\ndata: " + body + b"\n\n"))
-    assert failure_of(b"event: error\ndata: null\n\n").message == "the provider sent an error without a message"
+    assert failure_of(b"event: error\ndata: null\n\n").message == NO_MESSAGE
 
 
 # What is no error
@@ -1067,6 +1067,9 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         assert not error.retryable
 
 
+NO_MESSAGE = "the provider sent an error without a message"
+
+
 def nested(depth: int) -> Any:
     """A message in so many objects."""
     return {"message": nested(depth - 1)} if depth else "x"
@@ -1088,6 +1091,7 @@ MESSAGES = [
     pytest.param({"error": {"error": {"message": "x"}}}, "x", id="an envelope in an envelope"),
     pytest.param({"error": {"message": {"message": "x"}}}, "x", id="a message that is an object"),
     pytest.param({"error": {"message": nested(4)}}, "x", id="a few objects deep"),
+    pytest.param({"error": {"message": nested(5)}}, NO_MESSAGE, id="but no deeper"),
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
     pytest.param({"message": "x"}, "x", id="bare"),
@@ -1469,14 +1473,29 @@ def test_a_redirect_is_told_without_what_may_be_secret(status: int, location: st
         ({"code": "foo"}, ": code 'foo'"),
         ({"code": 503, "type": "busy"}, ": code 503, type 'busy'"),
         ({"type": "a\x1b[2J"}, ": type 'a\\x1b[2J'"),
-        ({"message": "", "code": None}, ": {'error': {'message': '', 'code': None}}"),
-        ({"httpMessage": "a\x1b[2J"}, ": {'error': {'httpMessage': 'a\\x1b[2J'}}"),
-        ({"message": nested(5)}, f": {{'error': {{'message': {nested(5)}}}}}"),
+        ({"message": "", "code": None}, ""),
+        ({"param": "x"}, ""),
     ],
 )
-def test_an_error_without_a_message_shows_its_code_and_type_or_all_of_it(value: dict[str, Any], told: str) -> None:
+def test_an_error_without_a_message_shows_its_code_and_type(value: dict[str, Any], told: str) -> None:
     error = parse_payload(ServerSentEvent(json.dumps({"error": value}).encode())).error
     assert str(error) == f"the provider sent an error without a message{told}"
+
+
+@each_case(
+    ("body", "told"),
+    [
+        (
+            b'{"httpMessage": "no\x1b[2J",\n "moreInformation": "x"}',
+            ': {"httpMessage": "no\\x1b[2J", "moreInformation": "x"}',
+        ),
+        (b'{"x": "' + b"y" * 1000 + b'"}', f': {{"x": "{"y" * 193}...'),
+        (b'{"error": {"code": 5}, "x": "y"}', ": code 5"),
+        (b"", ""),
+    ],
+)
+def test_a_response_without_a_message_is_quoted(body: bytes, told: str) -> None:
+    assert str(error_from_response(400, {}, body)) == f"HTTP 400: {NO_MESSAGE}{told}"
 
 
 def test_a_long_redirect_is_cut_and_another_status_has_none() -> None:

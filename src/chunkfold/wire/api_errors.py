@@ -35,10 +35,10 @@ def api_error(value: Any, raw: Any) -> APIError:
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, text: str) -> APIStatusError:
-    """An `APIStatusError`: `raw` is the JSON of the response; if it is not JSON, None, and `text` is quoted."""
+    """An `APIStatusError`: `raw` is the JSON of the response, else None. `text` is quoted if no message is found."""
     raw = scrubbed(raw)
     value = text if raw is None else error_value(raw)
-    said, known = _message_and_arguments(value, raw)
+    said, known = _message_and_arguments(value, raw, text)
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
     failure = APIStatusError(msg, raw=text if raw is None else raw, **known)
     failure.status_code = status_code
@@ -49,12 +49,12 @@ def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, tex
     return failure
 
 
-def _message_and_arguments(value: Any, raw: Any) -> tuple[str, dict[str, Any]]:
+def _message_and_arguments(value: Any, raw: Any, text: str = "") -> tuple[str, dict[str, Any]]:
     """The message of an exception, and its arguments, as `value` and the whole JSON or text around it have them."""
     fields = _error_fields(value, raw)
     inner = _inner_fields(fields)
     error, _ = validate_leniently(ErrorObject, dict(fields))
-    return _message_for(error, inner, raw), {
+    return _message_for(error, inner, text), {
         "error": error,
         "status_code": status_of(fields, raw) or status_of(inner, None),
         "request_id": _request_id_in(fields, raw),
@@ -128,10 +128,10 @@ def _fields_in(value: Any) -> dict[str, Any]:
     return {"code": value} if is_integer(value) else {"message": message_of(value)}
 
 
-def _message_for(error: ErrorObject, inner: dict[str, Any], raw: Any) -> str:
+def _message_for(error: ErrorObject, inner: dict[str, Any], text: str) -> str:
     """The message for the exception's text: bounded, without control characters; else the code and the type.
 
-    JSON that has none of these is quoted.
+    Where there is none of these, it quotes the text.
     """
     message, words = error.message, inner.get("message")
     if message:
@@ -141,7 +141,7 @@ def _message_for(error: ErrorObject, inner: dict[str, Any], raw: Any) -> str:
             message = f"{message}: {words}"
         return on_one_line(message, _MESSAGE_EXCERPT)
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
-    told = ", ".join(known) or (excerpt(raw) if raw else "")
+    told = ", ".join(known) or on_one_line(text)
     return f"the provider sent an error without a message: {told}".removesuffix(": ")
 
 
