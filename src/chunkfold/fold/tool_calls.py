@@ -97,10 +97,8 @@ class ToolCalls:
         return other
 
     def extend(self, index: int, text: str) -> ToolCall:
-        """Fold a fragment that has nothing but its index and a text; return the call at this index."""
+        """Fold a fragment that has nothing but its index and a text; return the call at this index, which has some."""
         call = self._by_index[index]
-        if text and not call.has_text:
-            self._begin_text(call)
         call.extend(text, self._log)
         return call
 
