@@ -29,7 +29,7 @@ from chunkfold.wire.payload import Payload, chunk_from_json, parse_slowly, valid
 from chunkfold.wire.raw_data import DONE
 
 _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
-# Python keeps four bytes for each character of such a text, and some of its copies are alive at once.
+# Of strings with characters such as emoji: Python stores each of their characters in four bytes, in several copies.
 _MAX_WIDE_TEXT: Final = 8 * 2**20  # bytes in one event
 
 
