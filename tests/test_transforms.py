@@ -834,6 +834,13 @@ def test_texts_in_lists_may_be_cumulative_too() -> None:
     assert [one["text"] for one in parser.snapshot.message.reasoning_details] == ["xy", "pq"]
 
 
+def test_blocks_of_anthropic_in_details_may_be_cumulative_too() -> None:
+    payloads = [chunk(choice("", reasoning_details=[{"type": "thinking", "thinking": text}])) for text in ("a", "ab")]
+    parser, chunks = read(payloads, CumulativeDeltas())
+    assert [one.reasoning for one in chunks] == ["a", "b"]
+    assert parser.snapshot.reasoning == "ab"
+
+
 @pytest.mark.slow
 def test_real_deltas_cost_no_joining() -> None:
     """Ten times as many chunks that do not grow cost ten times as much."""
