@@ -238,7 +238,7 @@ def rule_with_block(rule: TextRule, key: str) -> TextRule:
 
 
 def rule_for_part(parts: ContentParts, key: str) -> TextRule:
-    """The rule for reasoning in a content part, under this key of the last one, that has nothing else."""
+    """The rule for a text under this key of a reasoning part that continues the last part and has nothing else."""
 
     def add(state: ChoiceState, text: str) -> int:
         parts.append_to_last(key, text)

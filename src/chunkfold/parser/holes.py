@@ -103,7 +103,7 @@ def _fields_of_object(item: Any) -> Iterator[Field]:
 
 
 def _fields_of_part(part: Any) -> Iterator[Field]:
-    """Those of a part of a content list that has a text; with a marker as its type it has none."""
+    """The fields of a content part that has a text. Its type is not one: with a marker in its place no text is read."""
     if not is_object(part) or read_part(part)[0] == "other":
         raise ValueError("expected a part with a text")
     for key, value in part.items():
