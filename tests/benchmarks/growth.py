@@ -134,7 +134,7 @@ def _measure_partial(scale: Scale) -> Iterator[Figure]:
         raise AssertionError("PartialJSON gives another value")
     subjects = {"ours": partial(_feed_partial, large), "parsed again": partial(_read_anew, large)}
     times = least_times(subjects, min(scale.rounds, 3))
-    row = (f"{count:,} deltas of {_PIECE} characters",)
+    row = (f"{count * _PIECE:,} characters",)
     yield Figure(PARTIAL, row, "deltas", count)
     yield Figure(PARTIAL, row, "parsed again", times["parsed again"] / times["ours"])
 

@@ -26,14 +26,14 @@ class Table(NamedTuple):
 TABLES = {
     "folding": Table("Folding: the floor is 1", ("stream", "bytes per read")),
     "yardstick": Table("The interpreter: the floor is 1", ("measured",)),
-    "short": Table("A short stream beside its chunks", ("way",)),
+    "short": Table("A short stream", ("way",)),
     "telemetry": Table("Telemetry: what it adds, in floors", ("what is set up",)),
     "concurrency": Table("Many streams at once", ("client", "streams")),
     "parts": Table("What each part costs: the floor is 1", ("stream", "bytes per read")),
     "framing": Table("Framing: chunkfold is 1", ("bytes per read",)),
     "peers": Table("Other clients: chunkfold is 1", ("client", "stream")),
     "growth": Table("Growth: ten times as much takes so many times as long", ("what grows", "from", "to")),
-    "partial": Table("Partial JSON: PartialJSON is 1", ("deltas",)),
+    "partial": Table("Partial JSON: PartialJSON is 1", ("document",)),
     "memory": Table("Memory in MB", ("chunks",)),
     "import": Table("Import: pydantic with one model is 1", ("measured",)),
 }
