@@ -36,7 +36,7 @@ _UNITS: Final = {
     "max_event_parts": "choices and entries of their lists in one event",
     "max_event_payloads": "payloads in one event",
     "max_arguments_values": "characters in arguments and ids of calls that are not text, in one event",
-    "max_wide_text": "bytes in strings with characters of four bytes, such as emoji, in one event",
+    "max_wide_text": "bytes in texts with characters of four bytes, such as emoji, in one event",
     "max_partial_values": "values in JSON that is shown while it is written",
     "max_content_encodings": "content encoding of the body",
     "max_expansion": "times the size of the compressed body, after decoding",

@@ -33,6 +33,7 @@ from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - 
 from shared_data import shared_data
 
 from chunkfold import (
+    APIError,
     APIStatusError,
     ChatCompletionAccumulator,
     ChatCompletionChunk,
@@ -963,9 +964,27 @@ def test_an_event_with_a_large_wide_text_takes_at_most_200_mb(field: str) -> Non
         assert memory.peak < 200 * 10**6 + COST * READ
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [b"", b"{", b'{"error": "'], ids=["text", "object", "string"])
+def test_an_error_that_is_a_large_wide_text_takes_at_most_200_mb(start: bytes) -> None:
+    for size in (8 * MIB, FULL - 400):
+        parser = ChatCompletionParser()
+        parser.feed(HI)
+        text = start + WIDE + b'a "b" ' * (size // 6)
+        with traced() as memory:
+            for data in in_reads(b"event: error\ndata: %b\n\n" % text[:size]):
+                parser.feed(data)
+        if size == 8 * MIB:
+            assert isinstance(parser.error, APIError)
+            assert len(parser.error.raw) == len(text[:size].decode())
+        else:
+            assert_named(parser, "max_wide_text", 8 * MIB)
+        assert memory.peak < 200 * 10**6 + COST * READ
+
+
 @each_case("wide", [WIDE, b"\\ud83d\\ude00"])
 def test_only_the_strings_with_wide_characters_count_as_wide_text(wide: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_folder, "_MAX_WIDE_TEXT", 100)
+    monkeypatch.setattr(event_folder, "MAX_WIDE_TEXT", 100)
     event = delta(**{"content": "?", 'a "key"': "~", "b": "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 20_000})
     event = event.replace(b"?", wide + b"a" * (50 - len(wide))).replace(b"~", b'\\"' + wide + b"b" * (48 - len(wide)))
     fits, _ = parsed(HI + event)

@@ -27,10 +27,9 @@ from chunkfold.wire.envelopes import is_only_chunk
 from chunkfold.wire.part_counts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import Payload, chunk_from_json, parse_slowly, valid_chunk
 from chunkfold.wire.raw_data import DONE
+from chunkfold.wire.reading import MAX_WIDE_TEXT
 
 _LARGE: Final = 2 * MAX_EVENT_PARTS  # bytes; an event that has no more is below all limits on what it holds
-# Of strings with characters such as emoji: Python stores each of their characters in four bytes, in several copies.
-_MAX_WIDE_TEXT: Final = 8 * 2**20  # bytes in one event
 
 
 class EventFolder:
@@ -109,7 +108,7 @@ class EventFolder:
     def _size_error(self, data: bytes) -> ChunkfoldError | None:
         if has_more_items(data, self._options.max_event_items):
             return exceeded("max_event_items", self._options.max_event_items)
-        return exceeded("max_wide_text", _MAX_WIDE_TEXT) if has_more_wide_text(data, _MAX_WIDE_TEXT) else None
+        return exceeded("max_wide_text", MAX_WIDE_TEXT) if has_more_wide_text(data, MAX_WIDE_TEXT) else None
 
     def _fold_event(self, event: ServerSentEvent, chunk: ChatCompletionChunk | None) -> None:
         """Fold an event that is more than a plain chunk, or that is observed; `chunk` is None if it is not valid."""

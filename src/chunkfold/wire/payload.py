@@ -11,9 +11,10 @@ from typing import Any
 
 from chunkfold import anomalies
 from chunkfold.arguments import check_instance
-from chunkfold.errors import APIError, ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
+from chunkfold.errors import ChunkfoldError, InvalidChunkError, LimitExceededError, exceeded
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
+from chunkfold.json_text.parsing import is_wide
 from chunkfold.json_text.values import is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
@@ -27,7 +28,7 @@ from chunkfold.wire.envelopes import (
     without_error_texts,
 )
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.reading import Notes, UnreadableError, read_json, unwrapped
+from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, UnreadableError, read_json, unwrapped
 from chunkfold.wire.repairs import repaired_chunk
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
@@ -156,8 +157,10 @@ def _has_chunk(fields: dict[str, Any]) -> bool:
     return bool(choices) or (choices == [] and any(is_object(holder) and holder.get("usage") for holder in holders))
 
 
-def _error_in_text(event: ServerSentEvent) -> APIError:
+def _error_in_text(event: ServerSentEvent) -> ChunkfoldError:
     """The error in data that is not JSON: all of the text is its message."""
+    if len(event.data) > MAX_WIDE_TEXT and is_wide(event.data):
+        return exceeded("max_wide_text", MAX_WIDE_TEXT)
     text = event.text
     return api_error(text.strip(), text)
 

@@ -14,6 +14,8 @@ from chunkfold.json_text.values import MAX_DEPTH, is_list, is_nested_deeper, is_
 Notes = list[tuple[Rule, str]]
 """What was tolerated: each rule, and the place within the event."""
 
+# Of texts with characters such as emoji: Python stores each of their characters in four bytes, in several copies.
+MAX_WIDE_TEXT: Final = 8 * 2**20  # bytes in one event
 _LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
 _LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
 _BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
