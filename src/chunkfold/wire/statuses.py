@@ -14,7 +14,7 @@ from chunkfold.wire.repairs import whole_number
 
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
 _NUMBER_NAMES: Final = (
-    *("code", "status_code", "status", "http_code", "http_status_code", "raw_status_code", "statusCode"),
+    *("code", "status_code", "status", "http_code", "http_status_code", "raw_status_code", "statusCode", "httpCode"),
 )
 _WORD_NAMES: Final = ("code", "type", "__type", "status", "error_type", "finish_reason", "native_finish_reason")
 
