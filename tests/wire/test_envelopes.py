@@ -858,6 +858,7 @@ def test_the_place_in_the_request_that_is_wrong() -> None:
     detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]
     error = failure({"detail": detail})
     assert (error.param, error.message) == ("body.messages.0.role", "x; Field required")
+    assert failure({"error": {"detail": {"errors": detail}}}).param == "body.messages.0.role"  # Llama Stack
     assert failure({"detail": [{"loc": [], "msg": "x"}, {"loc": "body"}, 5]}).param is None
     assert len(failure({"detail": [{"loc": ["a"] * 1000, "msg": "x"}]}).param or "") < 30
     assert len(failure({"detail": [{"loc": ["a" * 1000], "msg": "x"}]}).param or "") < 60
@@ -1095,6 +1096,7 @@ MESSAGES = [
     pytest.param({"error": {"message": nested(5)}}, NO_MESSAGE, id="but no deeper"),
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
+    pytest.param({"error": {"detail": {"errors": [{"loc": ["m"], "msg": "x"}]}}}, "x", id="Llama Stack's list"),
     pytest.param({"message": "x"}, "x", id="bare"),
     pytest.param({"message": {"error": "x"}}, "x", id="bare, an object"),
     pytest.param({"code": 500, "message": "x", "usage": {"total_tokens": 0}}, "x", id="bare, beside a usage"),

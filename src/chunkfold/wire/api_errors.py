@@ -95,7 +95,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     fields.setdefault("type", outer.get("error_type") or outer.get("type"))
     if fields["code"] is None:
         fields["code"] = fields.get("errorCode", outer.get("errorCode"))
-    for detail in objects_in(fields.get("detail")):  # FastAPI says where in the request something is wrong
+    # FastAPI says where in the request something is wrong, and Llama Stack passes it on.
+    for detail in (*objects_in(fields.get("detail")), *objects_in(fields.get("errors"))):
         if (loc := detail.get("loc")) and is_list(loc):
             fields.setdefault("param", ".".join(printed(key)[:_LONGEST_KEY] for key in loc[:_LONGEST_PATH]))
     return {name: field for name, field in fields.items() if not is_too_deep(field)}

@@ -23,10 +23,10 @@ _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
-# The second line has those of APISIX, Writer, Apigee (an object and its text) and IONOS.
+# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS and Llama Stack.
 _MESSAGE_NAMES: Final = (
     *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
-    *("error_msg", "description", "fault", "faultstring", "messages"),
+    *("error_msg", "description", "fault", "faultstring", "messages", "errors"),
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
