@@ -187,7 +187,7 @@ def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -
 TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     # Was once wrong: of a spelling that the transform did not know, the reasoning in the tags took the place.
     **{f"beside {name}": ([chunk(choice("<think>B</think>C", "stop", **{name: "A"}))], "C", "AB")
-       for name in ("reasoning_content", "reasoning", "reasoning_text")},
+       for name in ("reasoning_content", "reasoning", "reasoning_text", "cot_summary")},
     "beside thinking_blocks":
         ([chunk(choice("<think>B</think>C", "stop", thinking_blocks=[{"type": "thinking", "thinking": "A"}]))], "C", "AB"),
     "the same text in a field, too":
@@ -977,6 +977,7 @@ def test_two_whole_messages_in_one_chunk_stay_apart() -> None:
 
 SPELLINGS: dict[str, Callable[[str], dict[str, Any]]] = {
     "reasoning_text": lambda text: {"reasoning_text": text},
+    "cot_summary": lambda text: {"cot_summary": text},
     "thinking_blocks": lambda text: {"thinking_blocks": [{"type": "thinking", "thinking": text, "signature": ""}]},
     "thinking": lambda text: {"thinking": {"content": text}},
     "content_blocks": lambda text: {"content_blocks": [{"index": 0, "delta": {"thinking": text}}]},

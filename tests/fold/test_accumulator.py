@@ -538,6 +538,7 @@ SPELLINGS = {
     "two": ({"reasoning_content": None, "reasoning": "", "reasoning_details": [{"text": "T"}]}, set()),
     "reasoning_text (GitHub Copilot)": ({"reasoning_text": "T"}, set()),
     "reasoning before reasoning_text": ({"reasoning": "T", "reasoning_text": "other"}, set()),
+    "cot_summary (GitHub Copilot in front of Azure)": ({"cot_summary": "T"}, set()),
     "then details": ({"reasoning_text": "T", "reasoning_details": [{"text": "other"}]}, set()),
     "thinking_blocks (LiteLLM)": ({"thinking_blocks": [{"type": "thinking", "thinking": "T"}]}, set()),
     "details before thinking_blocks":

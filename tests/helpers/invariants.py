@@ -641,7 +641,7 @@ def brings_output(chunk: ChatCompletionChunk) -> bool:
 
 def _unknown_output_of(unknown: dict[str, Any]) -> Iterator[Any]:
     """The reasoning that a delta has in fields that the models do not have."""
-    texts = ("reasoning_text", "reasoning_content", "reasoning")
+    texts = ("reasoning_text", "cot_summary", "reasoning_content", "reasoning")
     encrypted = (
         *("reasoning_opaque", "reasoning_signature", "reasoning_content_signature"),
         *("redacted_reasoning_content", "encrypted_content"),

@@ -284,6 +284,10 @@ WRITTEN = {
     "Copilot: the opaque pieces append":
         ([{"reasoning_text": "h"}, {"reasoning_text": "m", "reasoning_opaque": "ab"}, {"reasoning_opaque": "c"}],
          {"content": "", "reasoning_text": "hm", "reasoning_opaque": "abc"}),
+    "Copilot in front of Azure: the id of a summary, and the summary with it":
+        ([{"cot_summary": "h"}, {"cot_summary": "m"}, {"content": "Hi"}, {"cot_id": "cot_1"}, {"cot_id": "cot_1"}],
+         {"content": "Hi", "cot_summary": "hm", "cot_id": "cot_1"}),
+    "Copilot in front of Azure: no id, no summary": ([{"cot_summary": "hm"}, {"content": "Hi"}], {"content": "Hi"}),
     "octopus: the pieces of a signature append, and their text goes with them":
         ([{"reasoning_content": "h"}, {"reasoning_content": "m"}, {"reasoning_signature": "ab"},
          {"reasoning_signature": "c"}], {"content": "", "reasoning_content": "hm", "reasoning_signature": "abc"}),

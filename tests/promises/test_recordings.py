@@ -479,7 +479,7 @@ def sent_reasoning(delta: dict[str, Any]) -> str:
     thinking = delta.get("thinking") or {}
     blocks = "".join(block["delta"].get("thinking", "") for block in delta.get("content_blocks", ()))
     unsigned = "" if "signature" in thinking else thinking.get("content", "")
-    fields = (delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_text"))
+    fields = (delta.get(name) for name in ("reasoning_content", "reasoning", "reasoning_text", "cot_summary"))
     return next(filter(None, (*fields, in_content, unsigned, blocks)), "")
 
 

@@ -23,15 +23,16 @@ CLOSING_THOUGHT_TAG: Final = "</thought>"
 # Roles whose text is not the assistant's (CF220): MiniMax's search sends its results with the first, and GigaChat with
 # the last how long its own function still takes.
 _TOOL_ROLES: Final = ("tool", "function", "function_in_progress")
-# DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot. Often the same text comes in two of them.
-_REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text")
+# DeepSeek, vLLM; OpenRouter, StepFun; GitHub Copilot, which also passes on Azure's. Often two have the same text.
+_REASONING_TEXTS: Final = ("reasoning_content", "reasoning", "reasoning_text", "cot_summary")
+_REASONING_ID: Final = "cot_id"  # of a `cot_summary`; it comes last
 ENCRYPTED_REASONING: Final = (
     *("reasoning_opaque", "reasoning_signature", "reasoning_content_signature"),
     *("redacted_reasoning_content", "encrypted_content"),
 )
 """GitHub Copilot's encrypted reasoning, the signature of the reasoning text of octopus, TokenHub and Bella, the
 encrypted reasoning of the latter two, and that of Doubao."""
-APPENDED: Final = ("reasoning_text", *ENCRYPTED_REASONING)
+APPENDED: Final = ("reasoning_text", "cot_summary", *ENCRYPTED_REASONING)
 """Unknown fields whose pieces append."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
 """LiteLLM's field of a message or a call, with Gemini's thought signatures and what Anthropic's own tools returned."""
@@ -247,10 +248,10 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
         found[CONTENT_BLOCKS.name] = [
             block for block in filter(is_object, blocks) if block.get("type") != "text" or block.get("text")
         ]
-    encrypted = {name: fields[name] for name in ENCRYPTED_REASONING if fields.get(name)}
+    encrypted = {name: fields[name] for name in (*ENCRYPTED_REASONING, _REASONING_ID) if fields.get(name)}
     if encrypted or _has_signature(fields.get("extra_content")):
         # The text goes back under the name that it came with; `reasoning` always has it.
-        texts = filter(fields.get, ("reasoning_text", "reasoning_content", "reasoning"))
+        texts = filter(fields.get, ("reasoning_text", "cot_summary", "reasoning_content", "reasoning"))
         found |= encrypted | {name: fields[name] for name in islice(texts, 1)}
     provider = fields.get(PROVIDER_FIELDS)
     if is_object(provider):
