@@ -276,6 +276,9 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "thinking parts with padding": lambda text: in_parts(text).replace(
         b'"choices"', b'"obfuscation":"%b","choices"' % text
     ),
+    "thinking parts with details of usage": lambda text: counted_in_detail(text).replace(
+        b'"content":"%b"' % text, b'"content":[%b]' % THINKING_PART.replace(b"%", text)
+    ),
     "thinking parts with a signature": in_list(THINKING_PART.replace(b"]", b'],"signature":"s"')),
     "thinking parts with a flag": in_list(THINKING_PART.replace(b"]", b'],"closed":true')),
     "thinking parts with an item of another type": in_list(THINKING_PART.replace(b'"type":"text"', b'"type":"%"')),

@@ -63,7 +63,7 @@ class Meaning:
     def joined(self, rows: Sequence[tuple[Any, ...]]) -> list[Any] | None:
         """The values of a single event equivalent to all rows after the first; None if there is none."""
         is_one = self.choice is None or len({row[self.choice] for row in rows}) == 1
-        if self.unknown or not is_one or not (self.is_always_usual or all(map(self.is_usual, rows))):
+        if len(rows) == 1 or self.unknown or not is_one or not (self.is_always_usual or all(map(self.is_usual, rows))):
             return None
         values = [*rows[-1]]
         for number in self.texts:
@@ -153,6 +153,8 @@ class ValueFolder:
             state = fold.states.get(self._choice["index"])
             is_folded = state is not None and fold.add_again(state, self._head, fold.add_usual, self._chunk, count)
         if is_folded:
+            if meaning is not None:
+                fold.log.note_all(meaning.notes * (count - 1))  # the chunk noted them once
             self._limit.count(self._frame, count)
             self._limit.count_values(values)
             fold.follows_template = (
