@@ -89,7 +89,7 @@ def find_error(fields: dict[str, Any], *, unambiguous: bool = False) -> Envelope
     if inside is not None or unambiguous or choices or (has_choices and fields.get("usage")):
         return inside
     vendor = _vendor_error(fields)
-    is_failure = any(400 <= code_of(fields.get(name)) < 10**18 for name in ("code", "status_code"))
+    is_failure = any(code_of(fields.get(name)) >= 400 for name in ("code", "status_code"))
     if vendor is not None or is_failure or (_has_message(fields) and (not has_choices or status_of(fields, fields))):
         return Envelope(vendor or fields, anomalies.ERROR_BARE)
     return None
@@ -132,8 +132,8 @@ def _error_inside(fields: dict[str, Any]) -> Envelope | None:
             key, word = failure
             reason = f"{key.replace('_', ' ')} {excerpt(word)}"
             message = f"the provider ended choice {excerpt(choice.get('index', 0))} with the {reason}"
-            own = _error_in(choice) or (errors[0] if errors else None)
-            return Envelope(own or {"message": message, key: word, **_error_as_text(choice)}, anomalies.ERROR_FINISH)
+            own = {"message": message, key: word, **_error_as_text(choice)}
+            return Envelope(errors[0] if errors else own, anomalies.ERROR_FINISH)
     return Envelope(errors[0], anomalies.ERROR_INSIDE) if errors else None
 
 

@@ -80,7 +80,7 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
         return seconds
     try:
         wait = _date(text) - _date(headers["date"])
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (KeyError, ValueError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
 

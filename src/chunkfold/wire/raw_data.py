@@ -97,7 +97,7 @@ def lines_of(data: bytes) -> Iterator[bytes]:
 
 def holds_several(data: bytes) -> bool:
     """Whether a block lost its blank lines: its first line alone is a JSON object or `[DONE]`, and another follows."""
-    return is_payload(_first_of_several(after_keep_alives(data)))
+    return is_payload(_first_of_several(data))
 
 
 def after_keep_alives(data: bytes) -> bytes:

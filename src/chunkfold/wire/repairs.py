@@ -75,7 +75,7 @@ def _is_empty_arguments(wrong: WrongType) -> bool:
 def _is_essential(wrong: WrongType) -> bool:
     """Whether a value is too important to be kept raw."""
     path = [part for part in wrong.field if isinstance(part, str)]
-    if path[0] != "choices" or "logprobs" in path:
+    if "logprobs" in path:
         return False
     if "tool_calls" in path[:-1]:
         is_identity = path[-1] in _IDENTIFYING_CALL and "message" not in path
@@ -152,14 +152,12 @@ def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
     """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
     for key, item in _items(value):
         place = (*path, key)
-        if key in _INTEGERS and not is_integer(item):
-            number = whole_number(item)
-            if number is not None:
-                value[key] = number
-                notes.append(
-                    (anomalies.NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}")
-                )
-        elif item and is_container(item) and _is_structure(path, key):
+        if key in _INTEGERS and (number := whole_number(item)) is not None:
+            value[key] = number
+            notes.append(
+                (anomalies.NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}")
+            )
+        elif is_container(item) and _is_structure(path, key):
             read_spelled_numbers(item, notes, place)
 
 
