@@ -1084,6 +1084,7 @@ MESSAGES = [
     pytest.param({"error": "x"}, "x", id="a string"),
     pytest.param({"error": "Bad Request", "message": "x"}, "Bad Request: x", id="a phrase beside a message (Fastify)"),
     pytest.param({"error": "x", "error_description": "y"}, "x: y", id="a word beside its description (OAuth)"),
+    pytest.param({"error": {"error": "x", "error_description": "y"}}, "y", id="its description in an envelope"),
     pytest.param({"error": "x", "message": "x"}, "x", id="the same twice"),
     pytest.param({"error": "x", "message": "x: y"}, "x: y", id="a phrase that begins the message"),
     pytest.param({"message": "x", "code": "LIMIT", "status": 200}, "x", id="a code beside a good status"),

@@ -81,7 +81,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     outer = raw if is_object(raw) else {}
     if is_object(fields.get("detail")) and "message" not in fields:
         fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
-    if isinstance(fields.get("error"), dict | str) and "message" not in fields:
+    if is_object(fields.get("error")) and "message" not in fields:
         fields |= _fields_in(fields.pop("error"))
     details = first_message({**outer, "error": None})
     if not isinstance(fields.get("message"), str):
