@@ -105,7 +105,7 @@ ENVELOPES = {
     "5 base_resp (MiniMax)":
         Envelope(data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
         "rate limit", 1002, 429),
-    "7 code alone": Envelope(data({"code": 429}), ANY, 429, 429),
+    "7 code alone": Envelope(data({"code": 400}), ANY, 400, 400),
     "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429),
     "7 code that is no HTTP status (Zhipu)": Envelope(data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY),
     "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503),
@@ -193,6 +193,9 @@ BROKEN = {
         '{"error": "can only concatenate str (not "int") to str"}',
     ),
     "10 broken JSON, blanks": Envelope(data(b' { "error" :{"a'), '{ "error" :{"a'),
+    "10 broken JSON, [DONE] behind it": Envelope(
+        data(b'{"error":{"message":"m"}}[DONE]'), '{"error":{"message":"m"}}[DONE]'
+    ),
     "10 broken JSON, another name": Envelope(data(b'{"error": "(not "x")"}', "progress"), '{"error": "(not "x")"}'),
 }
 ALL_SHAPES = ENVELOPES | FAILED_CHOICES | TOLD_INSIDE | BROKEN
@@ -440,6 +443,7 @@ NO_ERRORS = [
     ),
     pytest.param({"success": True, "errors": [], "messages": [], "result": None}, id="Cloudflare's success"),
     pytest.param({"error_code": 0, "error_msg": "success"}, id="Baidu's success"),
+    pytest.param({"error_code": "0", "error_msg": "success"}, id="the same as text"),
     pytest.param({"Response": {"RequestId": "r"}}, id="Tencent's success"),
     pytest.param({"Message": ""}, id="an empty message of AWS"),
     pytest.param({"SomeException": "x"}, id="an exception that is no object"),
@@ -649,7 +653,13 @@ WRAPPED = b'data: [{"error":{"type":"upstream_error","message":"reset"}}]\n'
 @each_case(
     ("lines", "text"), [(CUT, "a"), (WHOLE, "ab"), (WHOLE + CUT, "ab"), (CUT + WHOLE, "ab"), (b"data: \n" + CUT, "a")]
 )
-@each_case("ending", [ADDED + b"\n", ADDED, WRAPPED + b"\n", WRAPPED, ADDED + DONE, WRAPPED + DONE.rstrip()])
+@each_case(
+    "ending",
+    [
+        *(ADDED + b"\n", ADDED, WRAPPED + b"\n", WRAPPED),
+        *(ADDED + DONE, WRAPPED + DONE.rstrip(), ADDED + b"data: [DONE] \n\n"),
+    ],
+)
 def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes, text: str, ending: bytes) -> None:
     """A gateway adds it where its upstream broke off, so both are lines of one event."""
     parser = parsed(data(chunk("a")) + lines + named + ending)
@@ -958,6 +968,8 @@ STATUSES = {
     "a condition (OpenRouter)": ({"error": {"metadata": {"error_type": "precondition_failed"}}}, 412),
     "a large request (OpenRouter)": ({"error": {"metadata": {"error_type": "payload_too_large"}}}, 413),
     "what nobody can process (OpenRouter)": ({"error": {"metadata": {"error_type": "unprocessable"}}}, 422),
+    "a word beside the message": ({"error": {"message": "x", "error_type": "overloaded"}}, 503),
+    "a number that is no status of an error": ({"error": {"code": 600, "message": "x"}}, None),
     # They come before metadata.
     "metadata (OpenRouter)": ({"error": {"metadata": {"error_type": "rate_limit_exceeded"}}}, 429),
     "a type first": ({"error": {"type": "server_error", "metadata": {"error_type": "rate_limit_exceeded"}}}, 500),
@@ -1085,6 +1097,7 @@ MESSAGES = [
     pytest.param({"error": "Bad Request", "message": "x"}, "Bad Request: x", id="a phrase beside a message (Fastify)"),
     pytest.param({"error": "x", "error_description": "y"}, "x: y", id="a word beside its description (OAuth)"),
     pytest.param({"error": {"error": "x", "error_description": "y"}}, "y", id="its description in an envelope"),
+    pytest.param({"error": "x", "title": "y"}, "x: y", id="a phrase beside a title"),
     pytest.param({"error": "x", "message": "x"}, "x", id="the same twice"),
     pytest.param({"error": "x", "message": "x: y"}, "x: y", id="a phrase that begins the message"),
     pytest.param({"message": "x", "code": "LIMIT", "status": 200}, "x", id="a code beside a good status"),
@@ -1231,7 +1244,15 @@ def test_the_error_of_a_refused_response_that_is_an_event_stream(first: bytes) -
     assert (error.message, error.code) == ("slow down", "Throttling")
 
 
-@each_case("body", [b"event: error\n: overloaded\n\n", b"event: error\ndata: overloaded\n\n"])
+@each_case(
+    "body",
+    [
+        b"event: error\n: overloaded\n\n",
+        b"event: error\ndata: overloaded\n\n",
+        b'event: error\ndata: {\ndata: "message": "overloaded"\ndata: }\n\n',
+        b'error: {"code": 503, "message": "overloaded"}\n\n',
+    ],
+)
 def test_the_error_of_a_refused_response_that_is_an_error_event(body: bytes) -> None:
     assert error_from_response(503, {}, body).message == "overloaded"
 

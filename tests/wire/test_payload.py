@@ -502,7 +502,17 @@ DEEP_PLACES = [
     pytest.param(lambda value: chunk({"function_call": {"arguments": "a", "x": value}}), id="function_call"),
     pytest.param(lambda value: chunk({"audio": {"transcript": "a", "x": value}}), id="audio"),
     pytest.param(lambda value: chunk({"annotations": [{"type": "a", "x": value}]}), id="annotation"),
+    pytest.param(
+        lambda value: chunk({"annotations": [{"type": "a", "url_citation": {"url": "a", "x": value}}]}), id="citation"
+    ),
     pytest.param(lambda value: chunk({}, logprobs={"content": [{"token": "a"}], "x": value}), id="logprobs"),
+    *(
+        pytest.param(
+            lambda value, name=name: chunk({}, logprobs={name: [{"top_logprobs": [{"token": "a", "x": value}]}]}),
+            id=f"likely token of the {name}",
+        )
+        for name in ("content", "refusal")
+    ),
     pytest.param(lambda value: {**chunk({}), "usage": {"a": 1, "x": value}}, id="usage"),
 ]
 
@@ -834,6 +844,7 @@ FRAMES = {
         (b": ping\n\n" + compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
     "a completion after a field":
         (b"retry: 5\n" + compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion without choices": (compact({**COMPLETION, "choices": []}), "empty", "", "CF109"),
     "an error before the stream": (compact({"error": {"message": "x"}}) + b"\n\n" + END, "failed", "", "CF607"),
     "an error, a comment and chunks":
         (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
@@ -989,6 +1000,12 @@ OTHER_APIS = [
     ),
     pytest.param(
         "message",
+        {"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
+        "/completions",
+        id="98 legacy, without text",
+    ),
+    pytest.param(
+        "message",
         {"object": "chat.completion.chunk", "choices": [{"index": 0, "text": "a"}]},
         "/completions",
         id="98 with the object of a chunk",
@@ -1011,6 +1028,11 @@ def test_text_beside_a_delta_is_only_an_extra() -> None:
         assert payload.error is None
         assert payload.chunks[0].text == "a"
         assert payload.chunks[0].choices[0].model_extra == {"text": "b"}
+
+
+def test_an_empty_text_in_a_chunk_is_no_other_api() -> None:
+    body = {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}
+    assert dumped(parse(body)) == body
 
 
 def test_an_object_alone_is_no_other_api() -> None:
@@ -1077,8 +1099,24 @@ def test_a_caller_deep_in_its_own_stack_gets_no_recursion_error(nested: bytes) -
     assert told <= {"expected JSON that the interpreter can read, received deeper nesting"}
 
 
-def test_a_completion_whose_choice_is_no_object() -> None:
-    assert type(parsed(b'{"object":"chat.completion","choices":[5]}').error) is InvalidChunkError
+@each_case(
+    ("choices", "error"),
+    [
+        ([5], InvalidChunkError),
+        (5, NotAnEventStreamError),
+        ("x", NotAnEventStreamError),
+        ({"0": {"message": {"content": "a"}}}, NotAnEventStreamError),
+    ],
+)
+def test_a_completion_whose_choices_are_no_objects(choices: Any, error: type[InvalidStreamError]) -> None:
+    assert type(parsed(compact({**COMPLETION, "choices": choices})).error) is error
+
+
+def test_a_null_among_the_tool_calls_of_a_completion_is_skipped() -> None:
+    choice = {"message": {"tool_calls": [None, call("{}")]}, "finish_reason": "tool_calls"}
+    parser = parsed(compact({**COMPLETION, "choices": [choice]}))
+    assert [call.name for call in parser.completion().tool_calls] == ["f"]
+    assert "CF217" in noted(parser)
 
 
 @pytest.mark.parametrize(
