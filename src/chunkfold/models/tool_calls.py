@@ -42,7 +42,7 @@ def arguments_json(arguments: str) -> str:
     An object that was encoded twice (CF310) is decoded once.
     """
     text = without_placeholder(object_in_string(arguments) or arguments)
-    return first_of_equal(text) if text.startswith("{") and NEXT_OBJECT.search(text) else text
+    return first_of_equal(text) if NEXT_OBJECT.search(text) else text
 
 
 def object_in_string(arguments: str) -> str | None:

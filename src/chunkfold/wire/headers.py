@@ -74,12 +74,12 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
     milliseconds = seconds_in(headers.get(f"{prefix}retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    text = headers.get(f"{prefix}retry-after")
-    seconds = seconds_in(text)
-    if seconds is not None or text is None:
+    name = f"{prefix}retry-after"
+    seconds = seconds_in(headers.get(name))
+    if seconds is not None:
         return seconds
     try:
-        wait = _date(text) - _date(headers["date"])
+        wait = _date(headers[name]) - _date(headers["date"])
     except (KeyError, ValueError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
