@@ -128,11 +128,9 @@ def on_one_line(text: str, limit: int = _EXCERPT) -> str:
 
 def visible(text: str, kept: str = "") -> str:
     """A text whose invisible characters, except those to keep, are escaped as Python does it."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(one if one.isprintable() or one in kept else repr(one)[1:-1] for one in text)
-    )
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in kept else repr(one)[1:-1] for one in text)
 
 
 def counted(count: int, noun: str) -> str:
