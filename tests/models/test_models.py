@@ -300,7 +300,7 @@ def test_views_where_nothing_came() -> None:
 
 
 OUTCOMES = {
-    Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos", "normal"],
+    Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos", "normal", " stop "],
     Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "ERROR_LIMIT"],
     Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
     Outcome.CONTENT_FILTER:
@@ -374,6 +374,7 @@ CACHED = [
     pytest.param({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 7}, 5, id="cache hits (DeepSeek)"),
     pytest.param({"prompt_tokens": 9, "precached_prompt_tokens": 5}, 5, id="GigaChat"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": None}, 5, id="beside null details"),
+    pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}}, 5, id="beside a 0"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"audio_tokens": 1}}, 5, id="beside details without it"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"cached_tokens": None}}, 5, id="beside a null"),
     pytest.param({"cached_tokens": "5"}, None, id="no number"),
@@ -462,6 +463,12 @@ def test_every_beginning_is_cut(end: int) -> None:
     with pytest.raises(ParseError) as caught:
         Function(arguments=DOCUMENT[:end]).parse(City)
     assert caught.value.cut
+
+
+def test_a_refusal_is_named_only_where_there_is_no_content() -> None:
+    with pytest.raises(ParseError, match="received a refusal"):
+        ChatCompletionMessage(refusal="No.").parse()
+    assert ChatCompletionMessage(content="[1]", refusal="No.").parse() == [1]
 
 
 def test_no_content_is_no_text_and_not_cut() -> None:

@@ -160,7 +160,7 @@ def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
     # Some servers list whole calls with their index (Mistral), which others refuse in a request.
-    param = call.model_dump(exclude={RAW_VALUES: True, "index": True, "custom": {RAW_VALUES}})
+    param = call.model_dump(exclude={RAW_VALUES, "index"})
     if isinstance(call, ChatCompletionMessageFunctionToolCall):
         param["function"] = _function_param(call.function)
     return param
