@@ -108,6 +108,8 @@ def test_several_choices_are_told_apart_and_the_rest_is_counted() -> None:
     assert [line for line in text.splitlines() if line.startswith("text")] == ["text 0", "text 1", "text 2"]
     assert "assistant\n, choice 2, m\ntext 2\n" in text
     assert "and 2 more choices\n" in text
+    assert "more" not in shown(read(*(delta("stop", index, content="a") for index in range(3)))).text
+    assert "more" not in shown(read(delta(tool_calls=[fragment(at, f"{at}", "f", "{}") for at in range(12)]))).text
 
 
 HOSTILE_BODIES = {
@@ -198,6 +200,7 @@ def test_visible_characters_are_shown_as_they_are() -> None:
 
 def test_others_are_shown_as_their_number() -> None:
     assert escaped("\x00\x9f\u061c\uffff\U000e0000\U000e007f") == r"\x00\x9f\u061c\uffff\U000e0000\U000e007f"
+    assert escaped("\u200b\u2060\u2064\ufeff\ufff9\ufffb\ufffe") == r"\u200b\u2060\u2064\ufeff\ufff9\ufffb\ufffe"
 
 
 def test_nobody_pays_for_it_who_does_not_ask() -> None:
