@@ -784,6 +784,7 @@ MANY_PARTS: dict[str, Callable[[int], bytes]] = {
     "calls": lambda n: delta(tool_calls=[{"index": index} for index in range(n - 1)]),
     "calls with an id of a wrong type": lambda n: delta(tool_calls=[{"id": 1.5}] * (n - 1)),
     "annotations": lambda n: delta(annotations=[{}] * (n - 1)),
+    "images": lambda n: delta(images=[{}] * (n - 1)),
     "parts": lambda n: delta(content=[{"type": "text", "text": "x"}] * (n - 1)),
     "reasoning details": lambda n: delta(reasoning_details=[{"index": index} for index in range(n - 1)]),
     "thinking blocks": lambda n: delta(thinking_blocks=[{"index": index} for index in range(n - 1)]),

@@ -339,6 +339,13 @@ def test_json_that_is_no_object_is_refused(data: bytes, received: str) -> None:
     assert data.decode() in str(error).replace("\\", "")
 
 
+def test_a_list_of_many_numbers_is_refused() -> None:
+    """It has more values than parts may be in an event, so its parts are counted."""
+    error = parse(b"[" + b"1," * 10_000 + b"1]").error
+    assert isinstance(error, InvalidChunkError)
+    assert "expected a JSON object, received list" in str(error)
+
+
 @pytest.mark.parametrize("data", [b"garbage", b"{'a': 1}", b"<html>", b'{"choices":[]', b"{,}", b"[DONE", b"\xff"])
 def test_text_that_is_no_json_is_refused(data: bytes) -> None:
     error = parse(data).error
