@@ -6,7 +6,7 @@ from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold.excerpts import excerpt
+from chunkfold.excerpts import excerpt, excerpt_of
 
 LIMIT = 30
 LEAVES = st.none() | st.booleans() | st.integers() | st.text("ab", max_size=LIMIT + 5) | st.binary(max_size=5)
@@ -19,6 +19,11 @@ VALUES = st.recursive(
 def test_it_is_the_beginning_of_the_repr(value: Any) -> None:
     whole = repr(value)
     assert excerpt(value, LIMIT) == (whole if len(whole) <= LIMIT else whole[:LIMIT] + "...")
+
+
+@each_case("text", [sign * count for sign in "x\xe9\u5b57\U0001f600" for count in (0, 198, 199, 5000)])
+def test_the_excerpt_of_data_is_that_of_its_text(text: str) -> None:
+    assert excerpt_of(text.encode()) == excerpt(text)
 
 
 class _Counted:

@@ -83,7 +83,7 @@ class ShortRepr:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        shown = (field.name for field in fields(cast("Any", self)) if field.repr)
+        shown = (field.name for field in fields(cast("Any", self)))
         return f"{type(self).__name__}({', '.join(f'{name}={short_repr(getattr(self, name))}' for name in shown)})"
 
 
