@@ -334,7 +334,7 @@ def _is_certificate_refused(exc: BaseException | None) -> bool:
     return False
 
 
-def _loaded_errors(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[type[BaseException], ...]:
+def _loaded_errors(modules: tuple[str, ...], names: tuple[str, ...]) -> tuple[type, ...]:
     """The exceptions of those names, of modules that are loaded; none is imported for it."""
     found = (getattr(sys.modules.get(module), name, None) for module in modules for name in names)
-    return tuple(kind for kind in found if isinstance(kind, type) and issubclass(kind, BaseException))
+    return tuple(kind for kind in found if isinstance(kind, type))
