@@ -255,6 +255,7 @@ def test_no_key_can_shadow_anything(key: str, event: str) -> None:
 
 # Views of chunks
 
+THOUGHT = {"extra_content": {"google": {"thought": True}}}
 CHUNK_VIEWS = [
     pytest.param([], "", "", id="no choice"),
     pytest.param([(0, {})], "", "", id="an empty delta"),
@@ -269,6 +270,12 @@ CHUNK_VIEWS = [
         [(0, {"content": [{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "a"}]})], "a", "r", id="parts"
     ),
     pytest.param([(0, {"refusal": "no", "tool_calls": []})], "", "", id="a refusal is no text"),
+    pytest.param([(0, {"thinking_blocks": [{"thinking": "r"}]})], "", "r", id="a block"),
+    pytest.param([(0, {"thinking_blocks": [{"thinking": "r", "signature": "s"}]})], "", "", id="a signed one repeats"),
+    pytest.param([(0, {"reasoning_details": [{"text": "r", "signature": "s"}]})], "", "r", id="but not OpenRouter's"),
+    pytest.param([(0, {"content": "r", **THOUGHT})], "", "r", id="a thought"),
+    pytest.param([(0, {"content": [{"type": "text", "text": "a"}], **THOUGHT})], "a", "", id="parts are no thought"),
+    pytest.param([(0, {"role": "tool", "content": "a", "reasoning": "r"})], "", "", id="a tool's message"),
 ]
 
 
