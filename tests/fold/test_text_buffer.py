@@ -4,9 +4,11 @@ import copy
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
+from chunkfold.fold import text_buffer
 from chunkfold.fold.text_buffer import TextBuffer
 
 WORDS = ["a", "bc", "", "d€", "\N{GRINNING FACE}", "\ud83d", "\r\n"]
@@ -25,6 +27,37 @@ def test_it_is_the_joined_text_whenever_it_is_compacted() -> None:
         assert buffer.tell() == len(text)
     assert buffer.getvalue() == text
     assert all(value == expected for value, expected in values)  # appending in place leaves what was handed out
+
+
+def test_it_is_the_same_after_an_interrupt_anywhere() -> None:
+    """A signal handler, which may raise, runs as a function begins or behind a call."""
+    places = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> None:
+        nonlocal places
+        if frame.f_code.co_filename == text_buffer.__file__ and event in ("call", "c_return"):
+            places += 1
+            if places == place:
+                raise KeyboardInterrupt
+
+    for place in range(1, 50):
+        buffer, places = TextBuffer("ab" * 50), 0
+        for word in ("c", "", "de"):
+            buffer.write(word)
+            buffer.compact()
+        buffer.write("f")
+        sys.setprofile(interrupt)
+        try:
+            buffer.getvalue()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        assert (buffer.tell(), buffer.getvalue()) == (104, "ab" * 50 + "cdef")
+        if places < place:
+            assert place > 5
+            return
+    pytest.fail("it never ran through")
 
 
 @pytest.mark.parametrize("kind", [copy.copy, copy.deepcopy])

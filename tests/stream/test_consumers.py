@@ -21,7 +21,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from types import FrameType
@@ -1314,23 +1314,28 @@ def asked_sync(library: Any, answer: Answer) -> Iterator[tuple[Any, FakeProvider
 
 
 class Interrupting:
-    """A profile function that raises where a signal could: as a function of these modules begins, or behind a call."""
+    """A profile function that raises where a signal could: as a function of some modules begins, or behind a call."""
 
-    def __init__(self, error: BaseException, place: int) -> None:
+    def __init__(self, error: BaseException, place: int, modules: Iterable[str]) -> None:
         self.error = error
         self.place = place
         self.places = 0
-        self.files = {module.__file__ for module in (sys.modules[f"chunkfold.stream.{name}"] for name in MODULES)}
+        self.files = {sys.modules[name].__file__ for name in modules}
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        code = frame.f_code
-        if code.co_filename in self.files and event in ("call", "c_return") and code.co_name != "__del__":
+        if frame.f_code.co_filename in self.files and event in ("call", "c_return") and not is_ignored_in(frame):
             self.places += 1
             if self.places == self.place:
                 raise self.error
 
 
-MODULES = ["connection", "driver", "sync", "network", "responses", "reuse"]
+def is_ignored_in(frame: FrameType) -> bool:
+    """Whether Python may ignore an exception there: while an object is deleted, or a generator is closed."""
+    callers = frame.f_code.co_name, frame.f_back.f_code.co_name if frame.f_back is not None else ""
+    return "__del__" in callers or "<genexpr>" in callers
+
+
+MODULES = [f"chunkfold.stream.{name}" for name in ("connection", "driver", "sync", "network", "responses", "reuse")]
 
 
 @pytest.mark.slow
@@ -1339,7 +1344,7 @@ def test_interrupted_anywhere(library: Any, leaves: bool) -> None:
     """`connect` closes the response wherever it happens."""
     for place in range(1, 500):
         mine = KeyboardInterrupt()
-        interrupting = Interrupting(mine, place)
+        interrupting = Interrupting(mine, place, MODULES)
         seen: list[Any] = []
         raised: BaseException | None = None
         with asked_sync(library, Answer(SOON)) as (client, provider):
@@ -1422,6 +1427,41 @@ def test_going_on_after_an_interrupted_read(library: Any, view: str) -> None:
             assert isinstance(caught.value.__cause__, KeyboardInterrupt)
             del caught
         assert stream.end is StreamEnd.INTERRUPTED
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("view", ["chunks", "events", "read"])
+def test_going_on_after_an_interrupt_anywhere(view: str, large: bool) -> None:
+    """In the stream or the parser: a stream that ends well has all of its text, and none of it twice."""
+    use: Callable[[ChatCompletionStream], object] = list if view == "chunks" else ALL_OF[view]
+    pieces = [NUMBERS[0] * 600, *WHOLE[1:]] if large else WHOLE
+    text = "".join(TEXTS[:1] * (600 if large else 1) + TEXTS[1:])
+    modules = [name for name in sys.modules if name.startswith("chunkfold.")]
+    ends: set[StreamEnd | None] = set()
+    for place in range(1, 10**6, 499 if large else 1):
+        interrupting = Interrupting(KeyboardInterrupt(), place, modules)
+        stream = ChatCompletionStream(pieces)
+        sys.setprofile(interrupting)
+        with suppress(KeyboardInterrupt):
+            try:
+                use(stream)
+            finally:
+                sys.setprofile(None)
+        with suppress(StreamConsumedError, IncompleteStreamError):
+            use(stream)
+        ends.add(stream.end)
+        assert stream.end in (StreamEnd.FINISHED, StreamEnd.CLOSED)
+        assert text == stream.snapshot.text if stream.end.complete else text.startswith(stream.snapshot.text)
+        if interrupting.places < place:
+            assert len(ends) == 2
+            return
+    pytest.fail("it never ran through")
+
+
+ALL_OF: dict[str, Callable[[ChatCompletionStream], object]] = {
+    "events": lambda stream: list(stream.events()),
+    "read": ChatCompletionStream.read,
+}
 
 
 def interrupt_soon(begun: threading.Event) -> None:

@@ -47,10 +47,11 @@ class TextBuffer:
         """Join what was written since the last time."""
         size = self._open.tell()
         if size:
-            self._pieces.append(self._open.getvalue())
+            written, empty = [self._open.getvalue()], StringIO()
+            # Without a call: a signal handler, which may raise, only runs at one. Else the text could be doubled.
+            self._pieces += written
             self._pieces_size += size
-            self._open = StringIO()
-            self.write = self._open.write
+            self._open, self.write = empty, empty.write
         if self._pieces_size > len(self._done) // 32:
             self._join()
 
@@ -63,6 +64,4 @@ class TextBuffer:
         more = "".join(self._pieces)
         done, self._done = self._done, ""
         done += more
-        self._done = done
-        self._pieces.clear()
-        self._pieces_size = 0
+        self._done, self._pieces, self._pieces_size = done, [], 0

@@ -109,9 +109,10 @@ class Lifecycle:
         if self._recorder is None:
             from chunkfold.events.recorder import EventRecorder  # loaded only for events
 
-            self._recorder = EventRecorder(self._fold.tools)
-            self._log.observe(self._recorder.on_anomaly)
-            self._fold.observe(self._recorder)
+            recorder = EventRecorder(self._fold.tools)
+            self._log.observe(recorder.on_anomaly)
+            self._fold.observe(recorder)
+            self._recorder = recorder  # not before: if this is interrupted, the next call starts over
             self._record_end()
         return self._recorder.take()
 

@@ -215,5 +215,6 @@ feed_or_fold = ChatCompletionParser._feed_or_fold  # pyright: ignore[reportPriva
 feed_in_slices = ChatCompletionParser._feed_in_slices  # pyright: ignore[reportPrivateUsage]
 end_of_body = ChatCompletionParser._end_of_body  # pyright: ignore[reportPrivateUsage]
 take_events = ChatCompletionParser._take_events  # pyright: ignore[reportPrivateUsage]
+after_failure = ChatCompletionParser._after_failure  # pyright: ignore[reportPrivateUsage]
 note_yielded = ChatCompletionParser._note_yielded  # pyright: ignore[reportPrivateUsage]
 observe_as = ChatCompletionParser._observe  # pyright: ignore[reportPrivateUsage]

@@ -186,7 +186,11 @@ class AsyncChatCompletionStream(StreamDriver):
             self._reader = None
             if self._closed:  # meanwhile, by another task, which could not close a source that was being read
                 await aclose_quietly(self._source)
-        self._received(data, folding=folding)
+        try:
+            self._received(data, folding=folding)
+        except BaseException:
+            self._lose_read()
+            raise
 
     async def _finish(self) -> None:
         if (error := self._consume()) is not None:

@@ -23,6 +23,7 @@ from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.parser.parser import (
     ChatCompletionParser,
+    after_failure,
     end_of_body,
     feed_in_slices,
     feed_or_fold,
@@ -305,11 +306,19 @@ class StreamDriver:
         self._is_parsing = True
         try:
             chunks = next(self._slices, None) if self._slices is not None else None
+            if chunks is None:
+                self._slices = None
+            self._give(chunks or ())
+        except BaseException:
+            self._lose_read()
+            raise
         finally:
             self._is_parsing = False
-        if chunks is None:
-            self._slices = None
-        self._give(chunks or ())
+
+    def _lose_read(self) -> None:
+        """An exception came between a read and its items, which are lost, such as that of a signal handler."""
+        self._slices = None
+        after_failure(self._parser)
 
     def _give(self, chunks: Iterable[ChatCompletionChunk]) -> None:
         """Yield these chunks next, unless a callback closed the stream meanwhile, or it is being drained."""

@@ -191,7 +191,11 @@ class ChatCompletionStream(StreamDriver):
             return
         self._reader = get_ident()
         try:
-            data = next(self._source)
+            for received in self._source:  # not `next`: what a signal handler raises after a call would lose the bytes
+                data = received
+                break
+            else:
+                raise StopIteration  # noqa: TRY301 - as `next` does
         except BaseException as exc:
             if not self._read_ended(exc):
                 raise
@@ -203,7 +207,11 @@ class ChatCompletionStream(StreamDriver):
                 if shares_connection(self.response):
                     close_quietly(self.response)
                 self._reader_left.put(None)
-        self._received(data, folding=folding)
+        try:
+            self._received(data, folding=folding)
+        except BaseException:
+            self._lose_read()
+            raise
 
     def _finish(self) -> None:
         if (error := self._consume()) is not None:
