@@ -25,7 +25,7 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import pytest
 from cases import each_case
@@ -47,6 +47,7 @@ from linear import assert_linear
 from made_streams import STREAMS, Stream, custom
 from own_process import loaded_by
 from parsed_bodies import parsed
+from pydantic import TypeAdapter
 
 import chunkfold
 import chunkfold.errors
@@ -738,6 +739,15 @@ def test_a_public_name_is_what_the_imports_for_type_checkers_say() -> None:
 def test_public_names_can_be_pickled_by_their_place() -> None:
     for value in (chunkfold.StreamEnd.FINISHED, chunkfold.ChatCompletion(), chunkfold.TextDelta):
         assert pickle.loads(pickle.dumps(value)) == value  # noqa: S301
+
+
+def test_the_fields_of_public_types_have_types_that_can_be_resolved() -> None:
+    """As libraries that validate, convert and document need them."""
+    kinds = [value for name in PUBLIC if isinstance(value := getattr(chunkfold, name), type)]
+    assert all(get_type_hints(kind).keys() >= getattr(kind, "__annotations__", {}).keys() for kind in kinds)
+    part = chunkfold.AudioPart(chunkfold.ChatCompletionAudio(transcript="Hi"))
+    parts: TypeAdapter[Any] = TypeAdapter(chunkfold.MessagePart)
+    assert parts.validate_json(parts.dump_json(part)) == part
 
 
 def test_all_errors_and_models_are_public() -> None:

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from chunkfold.excerpts import ShortRepr
 from chunkfold.json_text.values import is_list
 from chunkfold.models.content import read_part
-
-if TYPE_CHECKING:
-    from chunkfold.models.shared import ChatCompletionAudio
-    from chunkfold.models.tool_calls import ChatCompletionMessageToolCall
+from chunkfold.models.shared import ChatCompletionAudio
+from chunkfold.models.tool_calls import ChatCompletionMessageToolCall
 
 PartStart = tuple[str, int]
 """A field of the message and where in it a part begins: a character of its text, or a place in its list."""
@@ -44,7 +42,7 @@ class RefusalPart(ShortRepr):
 class ToolCallPart(ShortRepr):
     """A tool call, at the place where it first appeared."""
 
-    tool_call: "ChatCompletionMessageToolCall"
+    tool_call: ChatCompletionMessageToolCall
     type: Literal["tool_call"] = "tool_call"
 
 
@@ -60,7 +58,7 @@ class ImagePart(ShortRepr):
 class AudioPart(ShortRepr):
     """All of the spoken output, at the place where it began."""
 
-    audio: "ChatCompletionAudio"
+    audio: ChatCompletionAudio
     type: Literal["audio"] = "audio"
 
 
