@@ -37,6 +37,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "closing": lambda value: ThinkTags("<a>", value),
     "inside": lambda value: ThinkTags(inside=value),
     "text": lambda value: PartialJSON().feed(value),
+    "half_numbers": lambda value: ChatCompletionStream([]).partials(half_numbers=value),
     "on_chunks": lambda value: ChatCompletionParser().observe(on_chunks=value),
     "on_end": lambda value: ChatCompletionStream([]).observe(on_end=value),
 }
@@ -84,3 +85,13 @@ def test_a_status_is_no_bool() -> None:
 def test_a_size_below_zero_is_a_value_error() -> None:
     with pytest.raises(ValueError, match=r"^max_event_size: expected 0 or more, received -1$"):
         EventStreamDecoder(-1)
+
+
+@each_case("read", [ChatCompletionParser.feed, ChatCompletionParser.fold])
+def test_a_time_is_a_reading_of_the_clock(read: Callable[..., object]) -> None:
+    parser = ChatCompletionParser(clock=lambda: 0.0)
+    for wrong, error in (("1", TypeError), (True, TypeError), (float("nan"), ValueError), (10**400, ValueError)):
+        with pytest.raises(error, match=r"^arrived: expected a reading of the clock.*, received "):
+            read(parser, b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', arrived=wrong)
+    read(parser, b'data: {"choices":[{"delta":{"content":"b"}}]}\n\n', arrived=1)
+    assert (parser.snapshot.text, parser.timing.first_byte) == ("b", 1)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, overload
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from chunkfold.arguments import check_instance
+from chunkfold.arguments import check_flag, check_instance
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt, on_one_line
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, is_unfinished
@@ -85,7 +85,7 @@ class PartialJSON:
         half_numbers: Whether to show a number that may still continue.
 
     Raises:
-        TypeError: Pydantic cannot validate the type.
+        TypeError: Pydantic cannot validate the type, or `half_numbers` is not a bool.
 
     Example:
         >>> live = PartialJSON()
@@ -98,6 +98,7 @@ class PartialJSON:
     """
 
     def __init__(self, type: Any = None, *, half_numbers: bool = False) -> None:
+        check_flag("half_numbers", half_numbers)
         self._type = type
         self._root_shape = _ANYTHING if type is None else shape_of(adapter_of(type))
         self._half_numbers = half_numbers

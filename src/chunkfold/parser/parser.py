@@ -165,10 +165,13 @@ class ChatCompletionParser(Lifecycle):
             arrived: The clock's reading when they arrived; now, if not given.
 
         Raises:
-            TypeError: The data is not bytes.
+            TypeError: The data is not bytes, or `arrived` is not a number.
+            ValueError: `arrived` is not finite.
         """
         if self.end is not None:
             return []
+        if arrived is not None:
+            check_time("arrived", arrived)
         if type(data) is bytes and len(data) > _LARGE_READ:
             return list(chain.from_iterable(self._feed_in_slices(data, arrived, is_returned=True)))
         return self._feed_or_fold(data, arrived, is_returned=True)
@@ -184,10 +187,13 @@ class ChatCompletionParser(Lifecycle):
             arrived: The clock's reading when they arrived; now, if not given.
 
         Raises:
-            TypeError: The data is not bytes.
+            TypeError: The data is not bytes, or `arrived` is not a number.
+            ValueError: `arrived` is not finite.
         """
         if self.end is not None:
             return
+        if arrived is not None:
+            check_time("arrived", arrived)
         if type(data) is bytes and len(data) > SLICE:
             for _ in self._feed_in_slices(data, arrived, folding=True):
                 pass
