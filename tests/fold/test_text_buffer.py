@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
+from own_process import printed_by
 
 from chunkfold.fold import text_buffer
 from chunkfold.fold.text_buffer import TextBuffer
@@ -108,3 +109,42 @@ def test_it_is_not_copied_as_a_whole_at_the_end(word: str, width: int) -> None:
         tracemalloc.stop()
     assert size == count * len(word) * width
     assert peak <= 1.2 * size + 60_000
+
+
+class NoMoreMemory(str):
+    """A text to which nothing can be appended."""
+
+    __slots__ = ()
+
+    def __add__(self, other: str) -> str:
+        raise MemoryError
+
+
+def test_a_text_that_was_lost_is_never_given_in_part() -> None:
+    buffer = TextBuffer(NoMoreMemory("a" * 100))
+    buffer.write("b")
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            buffer.getvalue()
+
+
+WITHOUT_MEMORY = """
+import resource
+from chunkfold.fold.text_buffer import TextBuffer
+
+buffer = TextBuffer("a" * 2**26)
+buffer.write("b" * 2**20)
+buffer.compact()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+for limit in (used + 2**18, -1):
+    resource.setrlimit(resource.RLIMIT_AS, (limit, -1))
+    try:
+        print(len(buffer.getvalue()))
+    except MemoryError:
+        print("MemoryError")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the memory of a process is not limited in this way")
+def test_nor_one_that_a_process_without_memory_lost() -> None:
+    assert printed_by(WITHOUT_MEMORY).split() in (["MemoryError"] * 2, ["MemoryError", str(2**26 + 2**20)])

@@ -13,10 +13,11 @@ class TextBuffer:
     If you write many pieces, call `compact` occasionally to join them.
     """
 
-    __slots__ = ("_done", "_open", "_pieces", "_pieces_size", "write")
+    __slots__ = ("_done", "_is_lost", "_open", "_pieces", "_pieces_size", "write")
 
     def __init__(self, text: str = "") -> None:
         self._done = text
+        self._is_lost = False
         self._pieces: list[str] = []
         self._pieces_size = 0
         self._open = StringIO()
@@ -60,8 +61,12 @@ class TextBuffer:
 
         CPython appends in place to a local variable that has the only reference. Elsewhere this is a copy, and the cost
         stays linear because `compact` waits until the pieces are a 32nd of the text.
+
+        If there is no memory to append, CPython drops the text; what is left of it is then never given as the whole.
         """
+        if self._is_lost:
+            raise MemoryError("a text was lost because there was no memory to append to it")
         more = "".join(self._pieces)
-        done, self._done = self._done, ""
+        done, self._done, self._is_lost = self._done, "", True
         done += more
-        self._done, self._pieces, self._pieces_size = done, [], 0
+        self._done, self._pieces, self._pieces_size, self._is_lost = done, [], 0, False
