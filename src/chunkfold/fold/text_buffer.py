@@ -62,7 +62,7 @@ class TextBuffer:
         CPython appends in place to a local variable that has the only reference. Elsewhere this is a copy, and the cost
         stays linear because `compact` waits until the pieces are a 32nd of the text.
 
-        If there is no memory to append, CPython drops the text; what is left of it is then never given as the whole.
+        If there is no memory to append, CPython drops the text: from then on, reading it raises a `MemoryError`.
         """
         if self._is_lost:
             raise MemoryError("a text was lost because there was no memory to append to it")
