@@ -16,10 +16,10 @@ import httpx
 
 from chunkfold import Anomaly, ChunkfoldError
 from chunkfold.cli.checks import Check, Judgement, Reply, Result, is_one_too_many
-from chunkfold.cli.facts import Problem, error_object
+from chunkfold.cli.facts import Problem, anomaly_object, error_object
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.verdict import rule_object, times
+from chunkfold.cli.verdict import times
 from chunkfold.testing.markdown import code_fence, code_span, markdown_table
 
 _EXCERPT: Final = 300  # characters shown of an event that broke a rule
@@ -183,7 +183,7 @@ def _finding_object(finding: Finding) -> dict[str, Any]:
         "first_output": parser and parser.timing.first_output,
         "error": error_object(finding.error),
         "request_id": next((reply.parser.request_id for reply in reversed(finding.replies)), None),
-        "anomalies": [rule_object(anomaly, explained=True) for anomaly in finding.anomalies],
+        "anomalies": [anomaly_object(anomaly, explained=True) for anomaly in finding.anomalies],
         "frames": [
             {"offset": frame.offset, "event": frame.event, "bytes": frame.size, "data": frame.data[:_EXCERPT]}
             for reply in finding.replies

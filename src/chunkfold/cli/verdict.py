@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from chunkfold import (
-    Anomaly,
     APIError,
     ChatCompletion,
     ChatCompletionMessage,
@@ -13,7 +12,7 @@ from chunkfold import (
     is_retryable,
 )
 from chunkfold.cli.additions import tokens_of, word
-from chunkfold.cli.facts import anomaly_object, exit_code, result_object, result_of
+from chunkfold.cli.facts import exit_code, result_object, result_of
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 from chunkfold.errors import END_MEANINGS
@@ -78,8 +77,7 @@ def retryable(error: ChunkfoldError) -> str:
 def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> dict[str, Any]:
     """The verdict for programs: the object of every command, and the counts."""
     parser = inspection.parser
-    return result_object(result_of(parser, parser.error, is_timed=timed)) | {
-        "anomalies": [rule_object(anomaly, explained=explained) for anomaly in parser.anomalies],
+    return result_object(result_of(parser, parser.error, is_timed=timed), explained=explained) | {
         "exit_code": exit_code(parser.end),
         "frames": inspection.frames,
         "events": inspection.events,
@@ -87,12 +85,6 @@ def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> d
         "unread_bytes": inspection.unread,
         "unknown_fields": inspection.unknown_fields,
     }
-
-
-def rule_object(anomaly: Anomaly, *, explained: bool) -> dict[str, Any]:
-    """A rule that was broken, for programs."""
-    more = {"senders": anomaly.rule.senders, "handling": anomaly.rule.handling} if explained else {}
-    return anomaly_object(anomaly) | more
 
 
 def _received(inspection: Inspection) -> str:
