@@ -27,12 +27,12 @@ _LONGEST_TIMEOUT: Final = 86_400.0  # seconds; sockets refuse weeks, so a day or
 _NO_LINGER: Final = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 
 
-class Connection:
-    """Serve an accepted socket until either side ends it; the socket is closed then.
+class Connection(threading.Thread):
+    """Serve an accepted socket, once started, until either side ends it; the socket is closed then.
 
     Args:
         accepted: The socket; it belongs to the connection from here on.
-        respond: Gives the answer to a request. Called in the connection's thread; must not raise.
+        respond: Gives the answer to a request. Called in this thread; must not raise.
         ssl_context: For a server that speaks TLS; None without TLS.
     """
 
@@ -40,22 +40,13 @@ class Connection:
         self,
         accepted: socket.socket,
         respond: Callable[[ReceivedRequest], Answer],
-        ssl_context: ssl.SSLContext | None = None,
+        ssl_context: ssl.SSLContext | None,
     ) -> None:
+        super().__init__(name="fake-provider-connection", daemon=True)
         self._socket = accepted
         self._respond = respond
         self._ssl_context = ssl_context
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="fake-provider-connection", daemon=True)
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread still runs."""
-        return self._thread.is_alive()
-
-    def start(self) -> None:
-        """Serve from now on, in a thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End what the thread reads, writes or waits for. Does not wait for the thread."""
@@ -63,11 +54,8 @@ class Connection:
         with suppress(OSError):  # the thread may just have closed it
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def join(self, timeout: float) -> None:
-        """Wait until the thread has ended, for at most `timeout` seconds."""
-        self._thread.join(timeout)
-
-    def _serve(self) -> None:
+    def run(self) -> None:
+        """Serve; `start` calls this in the thread."""
         # A client may close or reset whenever it likes, and need not trust the certificate: that ends the connection
         # and is not an error.
         with suppress(OSError, EOFError), self._socket:

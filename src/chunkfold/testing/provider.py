@@ -253,7 +253,7 @@ class FakeProvider:
                 self.connections += 1
                 connection = Connection(accepted, self._respond, self._ssl_context)
                 connection.start()
-                self._served = [*(served for served in self._served if served.alive), connection]
+                self._served = [*(served for served in self._served if served.is_alive()), connection]
 
     def _next_socket(self, listener: socket.socket) -> socket.socket | None:
         """Wait for the next client; None after the server was stopped."""
