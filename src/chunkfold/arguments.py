@@ -5,6 +5,7 @@ Each check raises a `TypeError` for a value of another type than it expects, a `
 
 import math
 import sys
+from collections.abc import Collection
 from typing import Any, Final, cast
 
 from chunkfold.excerpts import excerpt
@@ -31,6 +32,12 @@ def check_count(name: str, value: object) -> None:
         raise _wrong_type(name, "an int or None", value)
     if value < 0:
         raise ValueError(f"{name}: expected 0 or more, received {value}")
+
+
+def check_word(name: str, value: object, words: Collection[str]) -> None:
+    """Check that an argument is one of some words."""
+    if value not in words:
+        raise ValueError(f"{name}: expected one of {', '.join(words)}, received {excerpt(value)}")
 
 
 def check_seconds(name: str, value: object, *, optional: bool = True) -> None:

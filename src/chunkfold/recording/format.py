@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from chunkfold.arguments import check_word
 from chunkfold.event_stream.server_sent_event import BOM
 from chunkfold.excerpts import TERMINAL_CONTROLS, ShortRepr, short_repr
 from chunkfold.json_text.values import is_object
@@ -138,9 +139,8 @@ def _body(lines: list[tuple[int, bytes]], last_at: float) -> dict[str, Any]:
 
 
 def _ending(line: dict[str, Any]) -> dict[str, Any]:
-    end, known = line["end"], get_args(RecordedEnd)
-    if end not in known:
-        raise ValueError(f"end: expected one of {', '.join(known)}, received {short_repr(end)}")
+    end = line["end"]
+    check_word("end", end, get_args(RecordedEnd))
     error = _of_type(line, "error", str, "")
     return {"end": end, "error": error, "progress_timeout": _seconds(line, "progress_timeout", 0.0)}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
-from chunkfold.arguments import check_count
+from chunkfold.arguments import check_count, check_word
 from chunkfold.excerpts import ShortRepr
 from chunkfold.testing.wire import compact_json
 
@@ -112,9 +112,9 @@ class Answer(ShortRepr):
             _check_piece(f"body[{index}]", piece)
         _check_status(self.status)
         check_count("cut_at", self.cut_at)
-        _check_word("framing", self.framing, get_args(Framing))
-        _check_word("ending", self.ending, get_args(Ending))
-        _check_word("encoding", self.encoding, get_args(Encoding))
+        check_word("framing", self.framing, get_args(Framing))
+        check_word("ending", self.ending, get_args(Ending))
+        check_word("encoding", self.encoding, get_args(Encoding))
         object.__setattr__(self, "interim", tuple(self.interim))
         for index, status in enumerate(self.interim):
             _check_interim(f"interim[{index}]", status)
@@ -317,8 +317,3 @@ def _check_sense(answer: Answer) -> None:
         return
     if (answer.framing, answer.ending) == ("content-length", "end") and answer.cut_at < _size(_encoded_pieces(answer)):
         raise ValueError("cut_at: a body that is shorter than its declared length has no end")
-
-
-def _check_word(name: str, word: str, words: Sequence[str]) -> None:
-    if word not in words:
-        raise ValueError(f"{name}: expected one of {', '.join(words)}, received {word!r}")

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any, Self, cast
 
+from chunkfold.arguments import check_word
 from chunkfold.testing.answers import Answer, Raw
 from chunkfold.testing.dialects import Dialect, dialect_of
-from chunkfold.testing.error_shapes import ErrorShape, ReportedError, check_shape
+from chunkfold.testing.error_shapes import ERROR_SHAPES, ErrorShape, ReportedError
 from chunkfold.testing.expected import reading_of
 from chunkfold.testing.pacing import paced
 from chunkfold.testing.readings import Reading
@@ -139,7 +140,7 @@ class StreamBuilder:
             ValueError: There is no shape of that name.
         """
         if shape is not None:
-            check_shape(shape)
+            check_word("shape", shape, ERROR_SHAPES)
         return self._with(Fail(ReportedError(message, code, type), shape))
 
     def comment(self, text: str = "keep-alive") -> Self:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from chunkfold.arguments import check_word
 from chunkfold.testing.error_shapes import ErrorShape
 from chunkfold.testing.wire import DONE, HEAD
 
@@ -346,6 +347,5 @@ def dialect_of(value: str | Dialect) -> Dialect:
     """
     if isinstance(value, Dialect):
         return value
-    if value not in DIALECTS:
-        raise ValueError(f"dialect: expected one of {', '.join(DIALECTS)}, received {value!r}")
+    check_word("dialect", value, DIALECTS)
     return DIALECTS[value]

@@ -44,26 +44,6 @@ class ReportedError(NamedTuple):
         return {name: value for name, value in told.items() if value is not None}
 
 
-def error_event(error: ReportedError, shape: ErrorShape = "object") -> bytes:
-    """The event of an error.
-
-    Raises:
-        ValueError: There is no such shape.
-    """
-    check_shape(shape)
-    return ERROR_SHAPES[shape](error)
-
-
-def check_shape(shape: str) -> None:
-    """Refuse a name that is not the name of a shape.
-
-    Raises:
-        ValueError: There is no shape of that name.
-    """
-    if shape not in ERROR_SHAPES:
-        raise ValueError(f"shape: expected one of {', '.join(ERROR_SHAPES)}, received {shape!r}")
-
-
 def _number(code: Code, default: int) -> int:
     return code if isinstance(code, int) else default
 

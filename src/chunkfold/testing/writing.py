@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from chunkfold.testing.answers import Raw
 from chunkfold.testing.dialects import Calls, Dialect, Reasoning
-from chunkfold.testing.error_shapes import error_event
+from chunkfold.testing.error_shapes import ERROR_SHAPES
 from chunkfold.testing.expected import sent_steps
 from chunkfold.testing.steps import (
     CallTools,
@@ -57,7 +57,7 @@ class Writer:
                     yield from self._finish(step, is_last=step is finishes[-1])
                 case Fail():
                     error = step.error._replace(head=self._finish_head())
-                    yield self._framed(error_event(error, step.shape or self._dialect.error))
+                    yield self._framed(ERROR_SHAPES[step.shape or self._dialect.error](error))
                 case Encoded():
                     yield self._framed(step.data)
                 case Raw():
