@@ -1,6 +1,6 @@
 """Streams with tool calls: which call a fragment belongs to, and what its name, id and arguments are."""
 
-from typing import Final
+from typing import Any, Final
 
 from chunkfold.testing.hostile.values import CALLED, HI, STOP, HostileStream
 from chunkfold.testing.readings import Call
@@ -30,15 +30,17 @@ def _whole(name: str, sentence: str, senders: str, body: bytes, *calls: Call, te
     return _calling(name, sentence, senders, body + CALLED + DONE, *calls, text=text)
 
 
+def _sent(index: int | None, call: Call) -> dict[str, Any]:
+    """A whole call in one fragment."""
+    return fragment(index, call.id, call.name, call.arguments)
+
+
 CALLS: Final[tuple[HostileStream, ...]] = (
     _whole(
         "calls-without-index",
         "two whole calls, each with an id, none with an index",
         "Gemini",
-        fragments(
-            fragment(None, "call_a", "weather", '{"city":"Paris"}'),
-            fragment(None, "call_b", "time", '{"zone":"CET"}'),
-        ),
+        fragments(_sent(None, _PARIS), _sent(None, _TIME)),
         _PARIS,
         _TIME,
     ),
@@ -46,12 +48,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "calls-without-index-in-one-delta",
         "two calls in one delta, none with an index",
         "NagaAI, old Ollama",
-        delta(
-            tool_calls=[
-                fragment(None, "call_a", "weather", '{"city":"Paris"}'),
-                fragment(None, "call_b", "time", '{"zone":"CET"}'),
-            ]
-        ),
+        delta(tool_calls=[_sent(None, _PARIS), _sent(None, _TIME)]),
         _PARIS,
         _TIME,
     ),
@@ -146,7 +143,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         + fragments(
             fragment(1, "call_a", "weather", '{"city":'),
             fragment(1, arguments='"Paris"}'),
-            fragment(3, "call_b", "time", '{"zone":"CET"}'),
+            _sent(3, _TIME),
         ),
         _PARIS,
         _TIME,
@@ -199,7 +196,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
         "signature-late",
         "a signature for a call in a fragment that has no function",
         "Gemini",
-        fragments(fragment(0, "call_a", "weather", '{"city":"Paris"}'))
+        fragments(_sent(0, _PARIS))
         + delta(tool_calls=[{"index": 0, "id": "call_a", "extra_content": {"google": {"thought_signature": "c2ln"}}}]),
         _PARIS,
     ),
@@ -229,7 +226,7 @@ CALLS: Final[tuple[HostileStream, ...]] = (
                 "message": {
                     "role": "assistant",
                     "content": None,
-                    "tool_calls": [fragment(None, "call_a", "weather", '{"city":"Paris"}')],
+                    "tool_calls": [_sent(None, _PARIS)],
                 },
                 "finish_reason": "tool_calls",
             }
