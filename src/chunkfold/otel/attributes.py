@@ -81,14 +81,7 @@ def request_attributes(request: Mapping[str, Any], provider: Value, version: Nam
 
 
 def response_attributes(completion: ChatCompletion, choices: int, provider: Value, version: Names) -> Attributes:
-    """The span's attributes of the answer.
-
-    Args:
-        completion: The answer.
-        choices: How many choices were requested.
-        provider: The provider's name.
-        version: The version of the names.
-    """
+    """The span's attributes of the answer; `choices` is how many were requested."""
     usage = usage_of(completion)
     found: dict[str, Value | None] = {
         names.RESPONSE_ID: text_of(completion.id),

@@ -65,8 +65,10 @@ class _CountedTokens:
     """Counters for all tokens, histograms for the tokens of one stream."""
 
     def __init__(self, meter: Meter) -> None:
-        self._input = _tokens(meter, names.OPERATION_INPUT_TOKENS, "Tokens of the prompt.")
-        self._output = _tokens(meter, names.OPERATION_OUTPUT_TOKENS, "Tokens of the completion.")
+        self._histograms: dict[str, Histogram] = {
+            names.COUNTED_INPUT_TOKENS: _tokens(meter, names.OPERATION_INPUT_TOKENS, "Tokens of the prompt."),
+            names.COUNTED_OUTPUT_TOKENS: _tokens(meter, names.OPERATION_OUTPUT_TOKENS, "Tokens of the completion."),
+        }
         self._counters: dict[str, Counter] = {
             name: meter.create_counter(name, "{token}", description)
             for name, description in (
@@ -98,12 +100,8 @@ class _CountedTokens:
         for name, tokens in counts.items():
             for modality, part in by_modality(tokens or 0, sent.get(name, {})).items():
                 self._counters[name].add(part, {**common, names.TOKEN_MODALITY: modality}, context)
-        for histogram, name in (
-            (self._input, names.COUNTED_INPUT_TOKENS),
-            (self._output, names.COUNTED_OUTPUT_TOKENS),
-        ):
-            tokens = counts[name]
-            if tokens is not None:
+        for name, histogram in self._histograms.items():
+            if (tokens := counts[name]) is not None:
                 histogram.record(tokens, {**common, **error}, context)
 
 
