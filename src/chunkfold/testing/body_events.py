@@ -18,7 +18,6 @@ from chunkfold.events.types import (
     UsageReceived,
 )
 from chunkfold.excerpts import visible
-from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.readings import one_line
 
@@ -40,18 +39,10 @@ def place_at(events: list[ServerSentEvent], offset: int) -> int | None:
     return max((place for place, event in enumerate(events) if event.offset <= offset), default=None)
 
 
-def first_place(
-    body: bytes, events: list[ServerSentEvent], has_arrived: Callable[[ChatCompletion], bool]
-) -> int | None:
-    """The place of the first event after which a part has arrived; of the last event if it never arrives."""
-
-    def has_arrived_by(end: int) -> bool:
-        parser = ChatCompletionParser()
-        parser.fold(body[:end])
-        return has_arrived(parser.snapshot)
-
-    # A snapshot costs as much as the output is long: by halving, it takes a few of them.
-    return bisect_left([event.offset for event in events[1:]], True, key=has_arrived_by) if events else None  # noqa: FBT003 - what is searched for
+def first_event(body: bytes, events: list[ServerSentEvent], holds: Callable[[bytes], bool]) -> int:
+    """The place of the first event after which something holds for the body up to there; else of the last event."""
+    ends = [event.offset for event in events[1:]]
+    return bisect_left(ends, True, key=lambda end: holds(body[:end]))  # noqa: FBT003 - what is searched for
 
 
 def brought_by(body: bytes, events: list[ServerSentEvent], place: int) -> str:

@@ -7,7 +7,8 @@ from operator import eq
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from chunkfold.json_text.values import is_list, is_object
-from chunkfold.testing.body_events import brought_by, common_size, events_of, first_place, shown_events
+from chunkfold.parser.parser import ChatCompletionParser
+from chunkfold.testing.body_events import brought_by, common_size, events_of, first_event, shown_events
 from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
 
 HasArrived: TypeAlias = Callable[[Reading], bool]
@@ -36,7 +37,13 @@ def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
     wanted, found = (shown(_value(reading, part)) for reading in (expected, came))
     events = events_of(body)
     has_arrived = part.has_arrived(expected, came)
-    place = first_place(body, events, lambda snapshot: has_arrived(as_reading(snapshot)))
+
+    def has_arrived_by(part_of_body: bytes) -> bool:
+        parser = ChatCompletionParser()
+        parser.fold(part_of_body)
+        return has_arrived(as_reading(parser.snapshot))
+
+    place = first_event(body, events, has_arrived_by) if events else None
     return (
         f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}\n"
         f"{shown_events(events, place, 'the first difference')}"
@@ -57,12 +64,9 @@ def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
     events = events_of(body)
     if not events or raises(b""):
         return at_the_end(body)
-    low, high = 0, len(events) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if raises(body[: events[middle + 1].offset]) else (middle + 1, high)
-    expected = f"expected of event {low + 1}: {brought_by(body, events, low)}"
-    return f"{shown_events(events, low, 'it raises once this event has arrived')}\n{expected}"
+    place = first_event(body, events, raises)
+    expected = f"expected of event {place + 1}: {brought_by(body, events, place)}"
+    return f"{shown_events(events, place, 'it raises once this event has arrived')}\n{expected}"
 
 
 def first_difference(wanted: Any, found: Any, path: str = "") -> str | None:
