@@ -3,6 +3,8 @@
 import random
 from collections.abc import Iterable
 
+from chunkfold.arguments import check_seconds
+
 
 class ManualClock:
     """A clock for tests: its time, in seconds, changes only when a test or a pause advances it.
@@ -56,9 +58,8 @@ def paced(
         >>> paced([b"a", b"b", b"c"], first=0.5, pace=0.1)
         [0.5, b'a', 0.1, b'b', 0.1, b'c']
     """
-    for name, seconds in (("first", first), ("pace", pace)):
-        if not seconds >= 0:
-            raise ValueError(f"{name}: expected seconds, 0 or more, received {seconds}")
+    check_seconds("first", first, optional=False)
+    check_seconds("pace", pace, optional=False)
     if not 0 <= jitter <= 1:
         raise ValueError(f"jitter: expected a share from 0 to 1, received {jitter}")
     chance = random.Random(seed)  # noqa: S311 - pauses are no secret
