@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from chunkfold.recording.credentials import KEY_PREFIX, secrets_in_request
-from chunkfold.wire.headers import READ_HEADERS
+from chunkfold.wire.headers import READ_HEADERS, Headers
 
 _LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer are not specific
 
@@ -38,8 +38,7 @@ _LOOKS_SECRET: Final = re.compile(
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of a response that are stored, by lower-case names."""
-    pairs = ((name.lower(), value) for name, value in headers.items())
-    return {name: value for name, value in pairs if _KEPT_HEADERS.fullmatch(name)}
+    return {name: value for name, value in Headers(headers).items() if _KEPT_HEADERS.fullmatch(name)}
 
 
 def bare_url(url: str) -> str:
