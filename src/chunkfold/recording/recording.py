@@ -115,7 +115,10 @@ class Recording(ShortRepr):
         """Yield the bytes of the reads at their times, then raise the transport's exception; see `paced`."""
         for read in self.paced(speed):
             yield read.data
-        self._raise_at_end()
+        if self.end == "error":
+            raise RecordedTransportError(self.error)
+        if self.end == "left":
+            raise RecordedTransportError("the recording ends here: the stream was not read further")
 
     def iter_bytes(self) -> Iterator[bytes]:
         """Yield the reads without waiting, then raise the transport's exception."""
@@ -143,12 +146,6 @@ class Recording(ShortRepr):
             wait(read.at)
             yield read
         wait(self.seconds)
-
-    def _raise_at_end(self) -> None:
-        if self.end == "error":
-            raise RecordedTransportError(self.error)
-        if self.end == "left":
-            raise RecordedTransportError("the recording ends here: the stream was not read further")
 
 
 class _AsyncBytes:
