@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any
 
-from chunkfold.json_text.values import is_list, is_object
+from chunkfold.json_text.values import is_list, is_object, objects_in
 from chunkfold.models.completion import ChatCompletion, Choice
 from chunkfold.models.content import reasoning_in, thinking_of
 from chunkfold.otel.attributes import text_of
@@ -20,7 +20,7 @@ Part = dict[str, Any]
 def input_messages(request: Mapping[str, Any]) -> str | None:
     """The request's messages as JSON, None if it has none."""
     messages = request.get("messages")
-    return _dumps([_input_message(each) for each in messages if is_object(each)]) if is_list(messages) else None
+    return _dumps([_input_message(each) for each in objects_in(messages)]) if is_list(messages) else None
 
 
 def output_messages(completion: ChatCompletion, version: Names) -> str:
@@ -49,13 +49,13 @@ def _tool_parts(message: dict[str, Any]) -> Iterator[Part]:
 
 def _message_parts(message: dict[str, Any]) -> Iterator[Part]:
     """In the usual order: reasoning, text, refusal, calls, audio."""
-    content, refusal, calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
+    content, refusal = message.get("content"), message.get("refusal")
     if reasoning := reasoning_in({**message, "content": None}):
         yield {"type": "reasoning", "content": reasoning}
     yield from (_input_part(each) for each in (content if is_list(content) else [content]) if each)
     if refusal and isinstance(refusal, str):
         yield {"type": "refusal", "content": refusal}
-    yield from (_input_call(call) for call in (calls if is_list(calls) else []) if is_object(call))
+    yield from map(_input_call, objects_in(message.get("tool_calls")))
     if is_object(legacy := message.get("function_call")):
         yield _call(None, legacy.get("name"), legacy.get("arguments"))
     if is_object(message.get("audio")):

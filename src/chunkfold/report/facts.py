@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from statistics import median_low
 from typing import Any, Final
 
 from chunkfold import (
@@ -258,7 +259,7 @@ def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
 def _stalls(starts: list[float], gaps: list[float]) -> list[Stall]:
     if not gaps:
         return []
-    long = max(_SHORTEST_STALL, _STALL_MEDIANS * sorted(gaps)[(len(gaps) - 1) // 2])
+    long = max(_SHORTEST_STALL, _STALL_MEDIANS * median_low(gaps))
     found = [Stall(at, seconds) for at, seconds in zip(starts, gaps, strict=False) if seconds >= long]
     longest = sorted(found, key=lambda stall: -stall.seconds)[:MOST_STALLS]
     return sorted(longest, key=lambda stall: stall.at)
