@@ -9,6 +9,7 @@ from chunkfold.testing.wire import DONE, choice, chunk, delta, event, fragment, 
 
 _OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}
 _TOLD: Final = _OVERLOADED["message"]
+_EVENT: Final = event({"error": _OVERLOADED})
 _BODY: Final[dict[str, Any]] = {"error": {"message": _TOLD, "type": "server_error", "param": None, "code": 503}}
 
 
@@ -20,30 +21,20 @@ def _error(
 
 
 ERRORS: Final[tuple[HostileStream, ...]] = (
-    _error(
-        "error-then-done",
-        "an error in a data frame, then [DONE]",
-        "OpenToken, vLLM, SGLang",
-        HI + event({"error": _OVERLOADED}) + DONE,
-    ),
-    _error(
-        "error-at-the-end",
-        "an error in a data frame, and nothing more",
-        "NagaAI, OpenAI",
-        HI + event({"error": _OVERLOADED}),
-    ),
-    _error("error-first", "an error is all that comes", "DashScope, Groq", event({"error": _OVERLOADED}), text=""),
+    _error("error-then-done", "an error in a data frame, then [DONE]", "OpenToken, vLLM, SGLang", HI + _EVENT + DONE),
+    _error("error-at-the-end", "an error in a data frame, and nothing more", "NagaAI, OpenAI", HI + _EVENT),
+    _error("error-first", "an error is all that comes", "DashScope, Groq", _EVENT, text=""),
     _error(
         "error-unterminated",
         "an error in a last line without its end",
         "gateways that close right after it",
-        HI + event({"error": _OVERLOADED}).rstrip(),
+        HI + _EVENT.rstrip(),
     ),
     _error(
         "error-after-finish",
         "an error after the finish reason",
         "gateways whose last step failed",
-        HI + STOP + event({"error": _OVERLOADED}) + DONE,
+        HI + STOP + _EVENT + DONE,
     ),
     _error(
         "error-beside-choices",
@@ -195,7 +186,7 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         "error-in-call",
         "an error in the middle of a tool call's arguments",
         "anyone",
-        fragments(fragment(0, "call_a", "weather", '{"city":')) + event({"error": _OVERLOADED}) + DONE,
+        fragments(fragment(0, "call_a", "weather", '{"city":')) + _EVENT + DONE,
         "error",
         calls=(Call("weather", '{"city":', "call_a"),),
         message=_TOLD,
@@ -224,13 +215,13 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         "error-behind-a-cut-event",
         "an error in the same event as a chunk that was cut",
         "gateways whose upstream broke off",
-        HI + delta(content=" there")[:-12] + b"\n" + event({"error": _OVERLOADED}) + DONE,
+        HI + delta(content=" there")[:-12] + b"\n" + _EVENT + DONE,
     ),
     _error(
         "error-spliced-into-a-line",
         "an error, with its field, in the middle of a line that was cut",
         "proxies whose upstream broke off",
-        HI + delta(content=" there")[:-12] + event({"error": _OVERLOADED}) + DONE,
+        HI + delta(content=" there")[:-12] + _EVENT + DONE,
     ),
     _error(
         "error-as-text",
