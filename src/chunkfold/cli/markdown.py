@@ -182,8 +182,8 @@ class MarkdownRows:
 class _Code:
     """Lines of code, coloured as soon as they do not end within a string or a comment."""
 
-    def __init__(self, language: str, fence: str = "", indent: int = 0) -> None:
-        self._fence = re.compile(rf" {{0,3}}{re.escape(fence)}{re.escape(fence[:1])}*[ \t]*") if fence else None
+    def __init__(self, language: str, fence: str, indent: int) -> None:
+        self._fence = re.compile(rf" {{0,3}}{re.escape(fence)}{re.escape(fence[0])}*[ \t]*")
         self._indent = indent
         self._lexer = _lexer(language)
         self._theme = Syntax.get_theme(_theme_name())
@@ -192,7 +192,7 @@ class _Code:
 
     def is_closed_by(self, line: str) -> bool:
         """Whether the line is the closing fence."""
-        return bool(self._fence and self._fence.fullmatch(line))
+        return bool(self._fence.fullmatch(line))
 
     def add(self, line: str) -> list[Text]:
         """Add a line, and return the rows that are final now."""
