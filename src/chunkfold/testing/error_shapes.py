@@ -48,11 +48,6 @@ def _number(code: Code, default: int) -> int:
     return code if isinstance(code, int) else default
 
 
-def _finish_reason(error: ReportedError) -> bytes:
-    choice = {"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}
-    return event({**error.head, "choices": [choice]})
-
-
 ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ReportedError], bytes]]] = {
     "object": lambda error: event({"error": error.fields}),  # OpenAI and most others
     # OpenRouter, Sansa
@@ -68,7 +63,9 @@ ERROR_SHAPES: Final[dict[ErrorShape, Callable[[ReportedError], bytes]]] = {
     "base_resp": lambda error: event(  # MiniMax
         {"base_resp": {"status_code": _number(error.code, 1000), "status_msg": error.message}, "choices": None}
     ),
-    "finish_reason": _finish_reason,  # OpenRouter, Groq
+    "finish_reason": lambda error: event(  # OpenRouter, Groq
+        {**error.head, "choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": error.fields}]}
+    ),
     "code": lambda error: event({"code": _number(error.code, 500), "message": error.message}),  # throttling proxies
     "message": lambda error: event({"message": error.message}),  # gateways
     "detail": lambda error: event({"detail": error.message}),  # FastAPI
