@@ -18,6 +18,7 @@ _LARGE: Final = 1_000_000
 _HUGE: Final = "9" * 4_000  # digits; Python converts up to 4,300
 _WORDS: Final = tuple(f"word {place} " for place in range(_SOME))
 _TEXT: Final = "".join(_WORDS)
+_SAID: Final = (Call("say", f'{{"text":"{_TEXT}"}}', "call_a"),)
 _COST: Final = Cost(seconds=2.0, megabytes=100)
 
 
@@ -38,10 +39,6 @@ def _call(*pieces: dict[str, Any]) -> bytes:
     return fragments(fragment(0, "call_a", "say", '{"text":"'), *pieces, fragment(0, arguments='"}')) + CALLED + DONE
 
 
-def _said(text: str) -> tuple[Call, ...]:
-    return (Call("say", f'{{"text":"{text}"}}', "call_a"),)
-
-
 ABUSE: Final[tuple[HostileStream, ...]] = (
     _abuse("blank-lines", "100,000 blank lines between two chunks", HI + b"\n" * _MANY + _END),
     _abuse("comments", "100,000 comments between two chunks", HI + b":\n" * _MANY + _END),
@@ -52,13 +49,13 @@ ABUSE: Final[tuple[HostileStream, ...]] = (
         "arguments-in-pieces",
         "the arguments of a call in 2,000 pieces",
         _call(*(fragment(0, arguments=each) for each in _WORDS)),
-        calls=_said(_TEXT),
+        calls=_SAID,
     ),
     _abuse(
         "fresh-ids",
         "each of the 2,000 pieces of a call has an id of its own",
         _call(*(fragment(0, f"call_{place}", arguments=each) for place, each in enumerate(_WORDS))),
-        calls=_said(_TEXT),
+        calls=_SAID,
     ),
     _abuse(
         "calls",
