@@ -269,7 +269,7 @@ def rows_of(parts: Iterable[str], width: int) -> list[str]:
     return rows
 
 
-def answer_view(waiting: str = "an answer", *, is_folded: bool = True, raw: bool = False) -> AnswerView:
+def answer_view(waiting: str, *, is_folded: bool = True, raw: bool = False) -> AnswerView:
     """The view of an answer on standard output: drawn on a terminal, its text elsewhere."""
     console = standard_output()
     if is_live(console):
