@@ -13,18 +13,13 @@ def section(title: str, *parts: str, level: str = "h3") -> Html:
     return tag("div", tag(level, title), *parts, class_="card")
 
 
-def table(names: Sequence[str] | None, rows: Sequence[Html], class_: str | None = None, columns: int = 0) -> Html:
-    """A table that remains a table for screen readers when a phone shows it differently."""
-    head = Html()
-    if names is not None:
-        few = columns or len(names)
-        cells = (
-            tag("th", name, scope="col", role="columnheader", class_="num" if name in _NUMBERS else None)
-            for name in names[:few]
-        )
-        head = tag("thead", tag("tr", *cells, role="row"), role="rowgroup")
-    group = Html("<colgroup>" + "<col>" * columns + "</colgroup>") if columns else Html()
-    return tag("table", group, head, tag("tbody", *rows, role="rowgroup"), class_=class_, role="table")
+def table(names: Sequence[str], rows: Sequence[Html], class_: str, *before: Html) -> Html:
+    """A table that remains a table for screen readers when a phone shows it differently; `before` is above its head."""
+    cells = (
+        tag("th", name, scope="col", role="columnheader", class_="num" if name in _NUMBERS else None) for name in names
+    )
+    head = tag("thead", tag("tr", *cells, role="row"), role="rowgroup")
+    return tag("table", *before, head, tag("tbody", *rows, role="rowgroup"), class_=class_, role="table")
 
 
 def row(head: str, *cells: Html) -> Html:

@@ -163,7 +163,7 @@ def _waterfall(facts: StreamFacts) -> Iterator[Html]:
             name = tag("span", swatch("k-stall"), "stalls")
             rows.append(_strip_row(name, stall_strip(facts), f"{len(facts.stalls):,}"))
         rows.append(row("", *[tag("td", role="cell")] * 2, wide(axis(facts.seconds))))
-    yield table(names, rows, "lanes", columns=len(names))
+    yield table(names, rows, "lanes", Html(f"<colgroup>{'<col>' * len(names)}</colgroup>"))
     if facts.is_timed:
         items = (tag("li", swatch(name), f"{what} {duration(end - start)}") for name, what, start, end in phases(facts))
         yield tag("ul", *items, class_="legend")
@@ -198,10 +198,8 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
         ("p99", duration(gaps.p99)),
         ("longest gap", duration(gaps.longest)),
     )
-    numbers = table(
-        None, [tag("tr", tag("th", name, scope="row"), tag("td", value, class_="num")) for name, value in told]
-    )
-    parts = [tag("div", tag("div", histogram(facts.gaps, gaps)), numbers, class_="gaps")]
+    numbers = (tag("tr", tag("th", name, scope="row"), tag("td", value, class_="num")) for name, value in told)
+    parts = [tag("div", tag("div", histogram(facts.gaps, gaps)), tag("table", *numbers), class_="gaps")]
     note = "From each read that brought a chunk to the next one. Each bar begins at the time below it."
     if facts.stalls:
         stalls = sorted(facts.stalls, key=lambda stall: -stall.seconds)[:5]
