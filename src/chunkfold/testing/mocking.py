@@ -8,7 +8,7 @@ needed, unless another library is given.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from importlib import import_module
 from typing import Any
 
 from chunkfold.testing.answers import Answerish, all_headers, as_answer
@@ -39,11 +39,13 @@ def mock_response(
         TypeError: It is not an answer.
         ValueError: Only a socket can send that answer.
     """
-    module = _httpx() if library is None else library
+    module = library or import_module("httpx")
     sent = as_answer(answer)
     faults = Faults(cut=module.RemoteProtocolError, reset=module.ReadError, timeout=module.ReadTimeout)
-    playback = Playback(sent, clock=clock, read_timeout=read_timeout, faults=faults)
-    return module.Response(sent.status, headers=all_headers(sent), stream=_stream(module, playback))
+    # The library wants a stream of its own classes.
+    new_stream: Any = type("PlaybackStream", (Playback, module.SyncByteStream, module.AsyncByteStream), {})
+    stream = new_stream(sent, clock=clock, read_timeout=read_timeout, faults=faults)
+    return module.Response(sent.status, headers=all_headers(sent), stream=stream)
 
 
 def mock_transport(*answers: Answerish, library: Any = None, clock: ManualClock | None = None) -> Any:
@@ -62,7 +64,7 @@ def mock_transport(*answers: Answerish, library: Any = None, clock: ManualClock 
         TypeError: One of them is not an answer.
         ValueError: There is no answer, or one that only a socket can send.
     """
-    module = _httpx() if library is None else library
+    module = library or import_module("httpx")
     script = deque(map(as_answer, answers))
     if not script:
         raise ValueError("answers: expected one or more, received none")
@@ -78,22 +80,3 @@ def mock_transport(*answers: Answerish, library: Any = None, clock: ManualClock 
         return mock_response(answer, library=module, clock=clock, read_timeout=read_timeout)
 
     return module.MockTransport(respond)
-
-
-def _httpx() -> Any:
-    import httpx
-
-    return httpx
-
-
-def _stream(module: Any, playback: Playback) -> Any:
-    """The playback as the library wants it: of its own classes."""
-    bases = (module.SyncByteStream, module.AsyncByteStream)
-
-    def reads(_: object) -> Iterator[bytes]:
-        return iter(playback)
-
-    def async_reads(_: object) -> AsyncIterator[bytes]:
-        return aiter(playback)
-
-    return type("PlaybackStream", bases, {"__iter__": reads, "__aiter__": async_reads})()
