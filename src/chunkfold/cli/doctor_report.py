@@ -3,7 +3,6 @@
 The provider's words are shown as code: bounded, on one line, and without Markdown's special characters.
 """
 
-import importlib.metadata
 import json
 import platform
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import httpx
 
+import chunkfold
 from chunkfold import Anomaly, ChunkfoldError
 from chunkfold.cli.checks import Check, Judgement, Reply, Result, is_one_too_many
 from chunkfold.cli.facts import Problem, anomaly_object, error_object
@@ -89,8 +89,7 @@ def as_json(report: Report) -> str:
 
 def _versions() -> dict[str, str]:
     """The versions of the software that sent the requests."""
-    chunkfold = importlib.metadata.version("chunkfold")
-    return {"chunkfold": chunkfold, "python": platform.python_version(), "httpx": httpx.__version__}
+    return {"chunkfold": chunkfold.__version__, "python": platform.python_version(), "httpx": httpx.__version__}
 
 
 def markdown(report: Report, width: int | None = None) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Send a request; show one line while waiting, or the reason why there is no response."""
 
-import importlib.metadata
 import re
 import sys
 from collections.abc import Callable, Generator
@@ -11,6 +10,7 @@ import click
 import httpx
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+import chunkfold
 from chunkfold.cli.consoles import console_on
 from chunkfold.cli.facts import Problem
 from chunkfold.cli.files import reason_of
@@ -48,7 +48,7 @@ def client_for(request: ChatRequest) -> httpx.Client:
     Raises:
         NoResponseError: There can be no client, as with an unknown kind of proxy.
     """
-    headers = {"User-Agent": f"chunkfold/{importlib.metadata.version('chunkfold')}"}
+    headers = {"User-Agent": f"chunkfold/{chunkfold.__version__}"}
     with explained(request):
         timeout = httpx.Timeout(_CONNECT_TIMEOUT, read=request.read_timeout)
         return httpx.Client(headers=headers, timeout=timeout, trust_env=request.uses_proxy)

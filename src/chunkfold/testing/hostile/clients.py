@@ -5,10 +5,10 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.metadata import version
 from operator import attrgetter
 from typing import Any
 
+import chunkfold
 from chunkfold.errors import StreamEnd
 from chunkfold.testing.hostile.judging import judge
 from chunkfold.testing.hostile.values import Cost, HostileStream
@@ -140,12 +140,10 @@ def load_client(path: str) -> Client:
 
 def chunkfold_client() -> Client:
     """This library."""
-    return Client("chunkfold", version("chunkfold"), _fold)
+    return Client("chunkfold", chunkfold.__version__, _fold)
 
 
 def _fold(body: bytes) -> Reading:
-    import chunkfold
-
     parser = chunkfold.ChatCompletionParser(status_code=200)
     parser.feed(body)
     parser.close()
