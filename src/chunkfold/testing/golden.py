@@ -10,6 +10,7 @@ parser's own code on; pytest shows no frame of this module.
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
@@ -68,7 +69,9 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
     cause = came if fold is not None and isinstance(came, Exception) else None
     complaint = _wrong_ending(expected, reading)
     if complaint is not None:
-        where = at_the_end(data) if cause is None else where_it_raises(data, _raises_same(fold or _fold, cause))
+        where = (
+            at_the_end(data) if cause is None else where_it_raises(data, partial(_raises_same, fold or _fold, cause))
+        )
         raise AssertionError(f"{complaint}\n{where}") from cause
     complaint = complaint_of(data, *_comparable(expected, wanted, reading, came))
     if complaint is not None:
@@ -143,14 +146,10 @@ def _reading_of(fold: Fold, body: bytes) -> tuple[Reading, Any]:
     return refusal(came) if isinstance(came, Exception) else as_reading(came), came
 
 
-def _raises_same(fold: Fold, error: Exception) -> Callable[[bytes], bool]:
+def _raises_same(fold: Fold, error: Exception, body: bytes) -> bool:
     """Whether it raises the same for another body."""
-
-    def raises(body: bytes) -> bool:
-        other = _result_of(fold, body)
-        return isinstance(other, Exception) and _same(error, other) and str(other) == str(error)
-
-    return raises
+    other = _result_of(fold, body)
+    return isinstance(other, Exception) and _same(error, other) and str(other) == str(error)
 
 
 def _fold(body: bytes) -> ChatCompletion:
@@ -216,13 +215,11 @@ def _result_of_whole(fold: FoldReads, body: bytes) -> Any:
     """The result of the body in one read; raises what the fold raises, unless the body may be refused."""
     __tracebackhide__ = True
     came = _result_of(fold, [body])
-    if isinstance(came, TypeError | AttributeError) or (isinstance(came, Exception) and _is_read_to_its_end(body)):
-        raise came
+    if isinstance(came, Exception):
+        may_be_refused = isinstance(_result_of(_fold, body), ChunkfoldError)
+        if not may_be_refused or isinstance(came, TypeError | AttributeError):
+            raise came
     return came
-
-
-def _is_read_to_its_end(body: bytes) -> bool:
-    return not isinstance(_result_of(_fold, body), ChunkfoldError)
 
 
 def _result_of(fold: Callable[[Any], Any], body: bytes | Sequence[bytes]) -> Any:
