@@ -20,7 +20,7 @@ from typing import Any, Final
 from chunkfold.testing.answers import Answer
 from chunkfold.testing.hostile.clients import Client
 from chunkfold.testing.provider import FakeProvider
-from chunkfold.testing.readings import Call, Reading, as_call, as_text, counts
+from chunkfold.testing.readings import Call, Reading, as_reading, as_text, counts
 
 _MESSAGES: Final = [{"role": "user", "content": "Say hi."}]
 _KEY: Final = "sk-fake"
@@ -47,8 +47,8 @@ def running_peers() -> Generator[list[Client]]:
     try:
         with FakeProvider() as provider, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = {name: fold_by for name, fold_by in PEERS.items() if is_installed(name)}
-            peers = [Client(name, version(name), _tidy(fold_by(provider))) for name, fold_by in found.items()]
+            found = {name: peer for name, peer in PEERS.items() if is_installed(name)}
+            peers = [Client(name, version(name), _folding(provider, peer)) for name, peer in found.items()]
             gc.collect()
             gc.freeze()  # what is loaded by now need not be traversed after each stream
             gc.disable()
@@ -60,40 +60,41 @@ def running_peers() -> Generator[list[Client]]:
         logging.disable(disabled)
 
 
-def _tidy(fold: Callable[[bytes], Reading]) -> Callable[[bytes], Reading]:
-    def tidy(body: bytes) -> Reading:
-        gc.collect()  # what the stream before left; its exception is gone by now
-        return fold(body)
-
-    return tidy
-
-
-def _openai(provider: FakeProvider) -> Callable[[bytes], Reading]:
-    """The SDK: the chunks of `create`, assembled by its `ChatCompletionStreamState`."""
-    new_state: Any = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
-    client: Any = importlib.import_module("openai").OpenAI(
-        base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS
-    )
+def _folding(provider: FakeProvider, peer: Callable[[str], Callable[[], Reading]]) -> Callable[[bytes], Reading]:
+    ask = peer(provider.base_url)
 
     def fold(body: bytes) -> Reading:
+        gc.collect()  # what the stream before left; its exception is gone by now
         provider.add(_answer(body))
-        options = {"include_usage": True}
-        state: Any = new_state()
-        for chunk in client.chat.completions.create(model="m", messages=_MESSAGES, stream=True, stream_options=options):
-            state.handle_chunk(chunk)
-        return _reading(state.current_completion_snapshot)
+        return ask()
 
     return fold
 
 
-def _langchain(provider: FakeProvider) -> Callable[[bytes], Reading]:
-    """LangChain: the chunks of `ChatOpenAI.stream`, added up."""
-    model: Any = importlib.import_module("langchain_openai").ChatOpenAI(
-        model="m", base_url=provider.base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS, stream_usage=True
+def _openai(base_url: str) -> Callable[[], Reading]:
+    """The SDK: the chunks of `create`, assembled by its `ChatCompletionStreamState`."""
+    new_state: Any = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
+    client: Any = importlib.import_module("openai").OpenAI(
+        base_url=base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS
     )
 
-    def fold(body: bytes) -> Reading:
-        provider.add(_answer(body))
+    def ask() -> Reading:
+        options = {"include_usage": True}
+        state: Any = new_state()
+        for chunk in client.chat.completions.create(model="m", messages=_MESSAGES, stream=True, stream_options=options):
+            state.handle_chunk(chunk)
+        return replace(as_reading(state.current_completion_snapshot), reasoning=None)  # it does not know any
+
+    return ask
+
+
+def _langchain(base_url: str) -> Callable[[], Reading]:
+    """LangChain: the chunks of `ChatOpenAI.stream`, added up."""
+    model: Any = importlib.import_module("langchain_openai").ChatOpenAI(
+        model="m", base_url=base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS, stream_usage=True
+    )
+
+    def ask() -> Reading:
         message: Any = None
         for chunk in model.stream("Say hi."):
             message = chunk if message is None else message + chunk
@@ -106,21 +107,20 @@ def _langchain(provider: FakeProvider) -> Callable[[bytes], Reading]:
             usage=counts(message.usage_metadata, _LANGCHAIN_COUNTS),
         )
 
-    return fold
+    return ask
 
 
-def _litellm(provider: FakeProvider) -> Callable[[bytes], Reading]:
+def _litellm(base_url: str) -> Callable[[], Reading]:
     """LiteLLM: the chunks of `completion`, assembled by `stream_chunk_builder`."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import asks the network
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True
 
-    def fold(body: bytes) -> Reading:
-        provider.add(_answer(body))
+    def ask() -> Reading:
         stream = litellm.completion(
             model="openai/m",
             messages=_MESSAGES,
-            base_url=provider.base_url,
+            base_url=base_url,
             api_key=_KEY,
             stream=True,
             stream_options={"include_usage": True},
@@ -129,24 +129,12 @@ def _litellm(provider: FakeProvider) -> Callable[[bytes], Reading]:
         )
         completion = litellm.stream_chunk_builder(list(stream), messages=_MESSAGES)
         message = completion.choices[0].message
-        return replace(_reading(completion), reasoning=as_text(getattr(message, "reasoning_content", None)))
+        return replace(as_reading(completion), reasoning=as_text(getattr(message, "reasoning_content", None)))
 
-    return fold
+    return ask
 
 
 PEERS: Final = {"openai": _openai, "langchain-openai": _langchain, "litellm": _litellm}
-
-
-def _reading(completion: Any) -> Reading:
-    """From a completion as openai has it, which LiteLLM's is like."""
-    choices: list[Any] = completion.choices or []
-    first: Any = choices[0] if choices else None
-    return Reading(
-        texts=tuple(as_text(choice.message.content) for choice in choices),
-        calls=tuple(as_call(call) for call in first.message.tool_calls or ()) if choices else (),
-        finish_reason=as_text(first.finish_reason) if choices else "",
-        usage=counts(getattr(completion, "usage", None)),
-    )
 
 
 def _answer(body: bytes) -> Answer:
