@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -155,6 +156,20 @@ def test_a_cut_that_http_cannot_see_is_none() -> None:
     with pytest.raises(IncompleteStreamError) as caught:
         stream.read()
     assert not isinstance(caught.value, StreamInterruptedError)
+
+
+@pytest.mark.parametrize("ending", ["cut", "reset", "open"])
+@pytest.mark.parametrize(
+    "answer",
+    [Answer([], 204), Answer(HELLO.body, framing="content-length", cut_at=len(HELLO.body))],
+    ids=["no body", "a body of its declared length"],
+)
+def test_a_fault_after_the_whole_body_is_none(answer: Answer, ending: Any) -> None:
+    answer = replace(answer, ending=ending)
+    assert FakeResponse(answer).read() == b"".join(piece for piece in answer.pieces if isinstance(piece, bytes))
+    if ending != "reset":  # which can cost a real client some of the body
+        with FakeProvider(answer) as provider, httpx.Client() as client:
+            assert client.get(provider.url).content == FakeResponse(answer).read()
 
 
 # Times

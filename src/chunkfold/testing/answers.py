@@ -196,6 +196,14 @@ def keeps_connection(answer: Answer) -> bool:
     return answer.ending == "end" and all_headers(answer).get("connection") != "close"
 
 
+def visible_ending(answer: Answer) -> Ending:
+    """The ending as a client sees it: `end` if the client has what it takes for the whole body by then."""
+    is_whole = not _has_body(answer) or (answer.framing, answer.ending) == ("close", "cut")
+    if answer.framing == "content-length" and not is_whole:
+        is_whole = all_headers(answer)["content-length"] == str(_size(sent_pieces(answer)))
+    return "end" if is_whole else answer.ending
+
+
 def sent_pieces(answer: Answer) -> Iterator[bytes | float | Raw]:
     """The body as it is sent, before its framing: compressed, then cut."""
     left = answer.cut_at

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from chunkfold.testing.answers import Answer, Answerish, Raw, all_headers, as_answer, sent_pieces
+from chunkfold.testing.answers import Answer, Answerish, Raw, all_headers, as_answer, sent_pieces, visible_ending
 from chunkfold.testing.pacing import ManualClock
 
 _CUT: Final = "peer closed connection without sending complete message body (incomplete chunked read)"
@@ -53,6 +53,7 @@ class Playback:
         if answer.trailers or answer.interim:
             raise ValueError("answer: expected one without trailers and interim, which only a FakeProvider can send")
         self._answer = answer
+        self._ending = visible_ending(answer)
         self._clock = clock
         self._read_timeout = math.inf if read_timeout is None else read_timeout
         self._faults = faults or Faults()
@@ -82,7 +83,7 @@ class Playback:
 
         An endless pause takes time only on a clock: a test need not wait for a timeout that is certain.
         """
-        open_end = [math.inf] if self._answer.ending == "open" else []
+        open_end = [math.inf] if self._ending == "open" else []
         for piece in (*sent_pieces(self._answer), *open_end):
             if isinstance(piece, bytes | Raw):
                 yield from filter(None, [piece if isinstance(piece, bytes) else piece.data])
@@ -92,9 +93,9 @@ class Playback:
                 if self._read_timeout < math.inf and (piece < math.inf or self._clock is not None):
                     yield self._read_timeout
                 raise self._faults.timeout(_SILENT)
-        if self._answer.ending == "reset":
+        if self._ending == "reset":
             raise self._faults.reset(_RESET)
-        if self._answer.ending == "cut" and self._answer.framing != "close":
+        if self._ending == "cut":
             raise self._faults.cut(_CUT)
 
 
