@@ -1,7 +1,8 @@
 """The command line, `chunkfold`: click and rich, which the extra `cli` brings.
 
 `app` runs the commands, and `commands` declares the arguments, options and help of each. A command is a function in a
-file of the same name, loaded when it runs. What they share, in the order in which to read it:
+file of the same name, loaded when it runs. An error that the user can correct is a `click.ClickException`, also if
+there is no response: `NoResponseError`. What the commands share, in the order in which to read it:
 
 - requests: `request` makes one from the options, `sending` sends it; files: `files`, and `unpacking` for gzip
 - an answer: `painter` draws its events on an `answer_view`, which consists of `rows`, `markdown` and a `tail`; `facts`

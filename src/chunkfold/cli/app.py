@@ -37,11 +37,7 @@ def _show_failure(error: OSError) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Replace standard streams that are closed: input is then empty, and errors are discarded.
-
-    Raises:
-        click.ClickException: Standard output is closed.
-    """
+    """Replace standard streams that are closed: input is then empty, and errors are discarded."""
     missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
     for name in missing:  # in the order of their descriptors, of which each takes the lowest that is free
         mode = "r" if name == "stdin" else "w"

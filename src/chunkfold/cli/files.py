@@ -22,32 +22,19 @@ def errors_of(name: str) -> Generator[None]:
 
 
 def pieces_of(source: str) -> Iterator[bytes]:
-    """The bytes of a file, or of standard input for "-", as they arrive, unpacked if they are gzip.
-
-    Raises:
-        click.ClickException: It cannot be read.
-    """
+    """The bytes of a file, or of standard input for "-", as they arrive, unpacked if they are gzip."""
     with errors_of(source), nullcontext(sys.stdin.buffer) if source == "-" else Path(source).open("rb") as file:
         yield from unpacked(file)
 
 
 def recording_from(source: str, pieces: Iterable[bytes] | None = None) -> Recording:
-    """A file's recording or plain body; `pieces` are its bytes, if they are being read already.
-
-    Raises:
-        click.ClickException: It cannot be read, or is an invalid recording.
-    """
+    """A file's recording or plain body; `pieces` are its bytes, if they are being read already."""
     with errors_of(source):
         return Recording.loads(b"".join(pieces_of(source) if pieces is None else pieces))
 
 
 def write(data: bytes, output: str) -> None:
-    """Write a file; "-" is standard output.
-
-    Raises:
-        click.ClickException: The file cannot be written.
-        OSError: Standard output cannot be written.
-    """
+    """Write a file; "-" is standard output, whose failure `app` reports."""
     if output != "-":
         with errors_of(output):
             Path(output).write_bytes(data)

@@ -107,11 +107,7 @@ def _watch(view: FrameView, inspection: Inspection, read: Callable[[], object]) 
 
 
 def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: float, **others: Any) -> Recording:
-    """The recording or the body that a URL leads to; a server's refusal is one, too.
-
-    Raises:
-        click.ClickException: It is too large, or an invalid recording.
-    """
+    """The recording or the body that a URL leads to; a server's refusal is one, too."""
     from chunkfold.cli.sending import answer_to, client_for
 
     del others  # options of requests to a model

@@ -55,11 +55,7 @@ def endpoint(url: str) -> str:
 
 
 def checked_url(url: str) -> str:
-    """The URL, if it is a valid HTTP URL.
-
-    Raises:
-        click.UsageError: It is not a valid HTTP URL. The message does not quote it, since it may hold a password.
-    """
+    """The URL, if it is a valid HTTP URL. An error does not quote it, since it may hold a password."""
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -73,11 +69,7 @@ def checked_url(url: str) -> str:
 
 
 def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
-    """The headers that the options give; the last one of a name, in any case, replaces those before.
-
-    Raises:
-        click.UsageError: A header is not NAME:VALUE, or cannot be sent.
-    """
+    """The headers that the options give; the last one of a name, in any case, replaces those before."""
     key = os.environ.get(key_env, "").strip()  # a key that was read from a file often ends with a line break
     found = {"Authorization": f"Bearer {key}"} if key else {}
     _check_value(key_env, key)
@@ -96,11 +88,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def with_default_url(url: str | None, prompt: str | None = None) -> tuple[str, str | None]:
-    """The URL, else that of OPENAI_BASE_URL, and the prompt, which may be the only argument.
-
-    Raises:
-        click.UsageError: There is no URL.
-    """
+    """The URL, else that of OPENAI_BASE_URL, and the prompt, which may be the only argument."""
     default = os.environ.get("OPENAI_BASE_URL") or None  # as for every variable of click's, an empty one is not set
     if url is not None and (default is None or prompt is not None or "://" in url):
         return url, prompt
@@ -121,11 +109,7 @@ def chat_request(
     headers: tuple[str, ...],
     timeout: float,
 ) -> ChatRequest:
-    """The request for the options and the prompt; by default the prompt is read from standard input.
-
-    Raises:
-        click.UsageError: There is no prompt, or a value is invalid.
-    """
+    """The request for the options and the prompt; by default the prompt is read from standard input."""
     url, prompt = with_default_url(url, prompt)
     url = endpoint(url)  # before the prompt is missed: the only argument may be a prompt, taken for the URL
     messages = [{"role": "system", "content": system}] if system else []

@@ -43,11 +43,7 @@ def explained(request: ChatRequest) -> Generator[None]:
 
 
 def client_for(request: ChatRequest) -> httpx.Client:
-    """A client that waits as long as the request says.
-
-    Raises:
-        NoResponseError: There can be no client, as with an unknown kind of proxy.
-    """
+    """A client with the timeout of the request. An unknown kind of proxy counts as no response."""
     headers = {"User-Agent": f"chunkfold/{chunkfold.__version__}"}
     with explained(request):
         timeout = httpx.Timeout(_CONNECT_TIMEOUT, read=request.read_timeout)
@@ -56,11 +52,7 @@ def client_for(request: ChatRequest) -> httpx.Client:
 
 @contextmanager
 def answer_to(client: httpx.Client, request: ChatRequest, method: str = "POST") -> Generator[httpx.Response]:
-    """Send the request, with "GET" only its headers, and close the response afterwards.
-
-    Raises:
-        NoResponseError: There was no response.
-    """
+    """Send the request, with "GET" only its headers, and close the response afterwards."""
     _, options = split_options(request.body, {"headers": request.headers})
     if method == "GET":
         del options["json"]

@@ -31,11 +31,7 @@ def serve(files: tuple[str, ...], *, port: int | None, loop: bool) -> None:
 
 
 def serve_answers(answers: Sequence[ScriptedAnswer], port: int | None, *, loop: bool = True) -> None:
-    """Answer requests until Ctrl-C or SIGTERM, and log them.
-
-    Raises:
-        click.ClickException: The port is taken.
-    """
+    """Answer requests until Ctrl-C or SIGTERM, and log them."""
     provider = ScriptedProvider(answers, port=port or 0, loop=loop)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -53,11 +49,7 @@ def serve_answers(answers: Sequence[ScriptedAnswer], port: int | None, *, loop: 
 
 
 def answers_of(file: str) -> Sequence[ScriptedAnswer]:
-    """The answers of a script; for any other file, its only answer.
-
-    Raises:
-        click.ClickException: There is something wrong with it.
-    """
+    """The answers of a script; for any other file, its only answer."""
     with errors_of(file):
         if Path(file).suffix.lower() in SCRIPTS:
             return script_from(file)
