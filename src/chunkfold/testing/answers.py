@@ -137,11 +137,7 @@ Answerish: TypeAlias = Answer | Answerable | bytes | Sequence[bytes | float | Ra
 
 
 def as_answer(value: Answerish) -> Answer:
-    """Return the answer itself, a builder's answer, or an answer whose body is these bytes or pieces.
-
-    Raises:
-        TypeError: It is not one of these.
-    """
+    """Return the answer itself, a builder's answer, or an answer whose body is these bytes or pieces."""
     make: Any = getattr(value, "answer", None)
     answer: object = make() if callable(make) else value
     if isinstance(answer, bytes | list | tuple):

@@ -108,11 +108,7 @@ class Connection(threading.Thread):
                 self._pause(step, source)
 
     def _pause(self, seconds: float, source: BufferedReader) -> None:
-        """Wait.
-
-        Raises:
-            ConnectionError: The client left, or the provider stopped, before the time was over.
-        """
+        """Wait; if the client leaves, or the provider stops, before the time is over, raise a `ConnectionError`."""
         timeout = seconds if seconds < _LONGEST_TIMEOUT else None
         self._socket.settimeout(timeout)
         try:

@@ -340,11 +340,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 
 def dialect_of(value: str | Dialect) -> Dialect:
-    """Return a dialect by its name; a `Dialect` is returned unchanged.
-
-    Raises:
-        ValueError: No dialect has that name.
-    """
+    """Return a dialect by its name; a `Dialect` is returned unchanged."""
     if isinstance(value, Dialect):
         return value
     check_word("dialect", value, DIALECTS)

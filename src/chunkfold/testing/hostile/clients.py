@@ -121,14 +121,7 @@ def client_of(name: str, function: Callable[[bytes], Any], release: str = "") ->
 
 
 def load_client(path: str) -> Client:
-    """Create a client from `module:callable`.
-
-    Raises:
-        ValueError: The text does not have that form.
-        ImportError: The module cannot be imported.
-        AttributeError: The module does not have that name.
-        TypeError: The object of that name is not callable.
-    """
+    """Create a client from `module:callable`; what importing it raises is raised unchanged."""
     module, _, name = path.partition(":")
     if not module or not name:
         raise ValueError(f"expected module:callable, received {path!r}")

@@ -110,12 +110,7 @@ _ROW: Final = re.compile(r"^\| ([^|`]+) \| (?:version|[\d.]+) \|", re.MULTILINE)
 
 
 def write_markdown(path: Path, results: Results) -> None:
-    """Put the tables between the markers of a page.
-
-    Raises:
-        OSError: It cannot be read or written.
-        ValueError: It has no markers, is not UTF-8, or has results of a client that is not among these.
-    """
+    """Put the tables between the markers of a page, unless it has results of a client that is not among these."""
     before, old, after = parts_of(path)
     lost = {*_ROW.findall(old)} - {"client", *(client.name for client, _ in results)}
     if lost:
@@ -125,12 +120,7 @@ def write_markdown(path: Path, results: Results) -> None:
 
 
 def parts_of(path: Path) -> tuple[str, str, str]:
-    """The text before the markers of a page, the text between them, and the text after them.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It has no markers, or is not UTF-8.
-    """
+    """The text before the markers of a page, the text between them, and the text after them."""
     before, begin, rest = path.read_text("utf-8").partition(BEGIN)
     old, end, after = rest.partition(END)
     if not begin or not end:
