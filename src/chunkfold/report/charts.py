@@ -27,7 +27,7 @@ _PLACES: Final = 250
 _TICKS: Final = 6
 _MINUTES: Final = 300  # seconds from which on an axis shows minutes
 _MANY: Final = 9  # bars: with more, a phone has no space to label each
-_GROWING: Final = (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL)
+GROWING: Final = (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL)
 
 
 def css_name(kind: Kind) -> str:
@@ -105,9 +105,9 @@ def growth(facts: StreamFacts) -> Html:
     """The cumulative characters over time: an area for each kind, stacked."""
     areas: list[Html] = []
     below = [0] * (_PLACES + 1)
-    total = sum(sum(mark.brought.get(kind, 0) for kind in _GROWING) for mark in facts.marks)
+    total = sum(sum(mark.brought.get(kind, 0) for kind in GROWING) for mark in facts.marks)
     parts: list[str] = []
-    for kind in _GROWING:
+    for kind in GROWING:
         sums = _cumulated(facts, kind)
         if sums[-1]:
             above = [low + more for low, more in zip(below, sums, strict=True)]

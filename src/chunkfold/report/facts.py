@@ -153,7 +153,6 @@ def facts_of(recording: Recording, name: str) -> StreamFacts:
         name: The name to show.
     """
     reader = _Reader(recording)
-    reader.read()
     parser, starts = reader.parser, reader.starts
     # Rounded to microseconds, as they are stored, so that 0.1 stays 0.1.
     gaps = [round(after - before, 6) for before, after in pairwise(starts)]
@@ -177,24 +176,20 @@ class _Reader:
     """Reads a recording, and notes its events with their times."""
 
     def __init__(self, recording: Recording) -> None:
-        self.recording = recording
         self.marks: list[Mark] = []
         self.starts: list[float] = []  # the times of the reads that brought chunks, each once
         self.tokens: list[tuple[float, int]] = []  # when completion tokens were reported, and how many
         self._now = 0.0
         self.parser = parser_of(recording, on_server_sent_event=self._take)
         self.parser.events()  # from now on
-
-    def read(self) -> None:
-        """Read the whole recording."""
-        for read in self.recording.reads:
+        for read in recording.reads:
             self._now = read.at
             known = len(self.marks)
             take(self.parser, read)
             if len(self.marks) == known and self.parser.end is None and read.data.lstrip(b"\r\n").startswith(b":"):
                 self.marks.append(Mark(read.at, {Kind.OTHER: 0}, len(read.data), is_chunk=False))
-        self._now = self.recording.seconds
-        conclude(self.parser, self.recording)
+        self._now = recording.seconds
+        conclude(self.parser, recording)
         rest = self._brought(())
         if rest:  # what no event reported, such as a whole completion as JSON
             self._note(Mark(self._now, rest, 0, is_chunk=True))

@@ -14,6 +14,7 @@ from chunkfold.errors import END_MEANINGS
 from chunkfold.excerpts import counted
 from chunkfold.models.html import Html, cut, escaped, joined, tag, word
 from chunkfold.report.charts import (
+    GROWING,
     axis,
     css_name,
     growth,
@@ -211,7 +212,7 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
 def _growth(facts: StreamFacts) -> Iterator[Html]:
     if not facts.is_timed:
         return
-    came = [kind for kind in (Kind.REASONING, Kind.TEXT, Kind.TOOL_CALL) if facts.totals().get(kind, (0, 0))[1]]
+    came = [kind for kind in GROWING if facts.totals().get(kind, (0, 0))[1]]
     if came:
         items = (tag("li", swatch(css_name(kind)), str(kind)) for kind in came)
         legend = tag("ul", *items, class_="legend")
