@@ -44,11 +44,7 @@ def chat(
         view.show_facts([secrets.hide(part) for part in footer(result)])
     if result.error is not None:
         redactor = Redactor(request.secrets)
-
-        def clean(text: str) -> str:
-            return one_line(redactor.clean_text(text))
-
-        say(error_line(result, clean, waited(result.error, request)))
+        say(error_line(result, lambda text: one_line(redactor.clean_text(text)), waited(result.error, request)))
     return LEFT if has_left else exit_code(result.end)
 
 

@@ -141,21 +141,13 @@ class ScriptedAnswer:
         return pause_of(recorded or 0.0, self.speed) if self.script.delay is None else self.script.delay
 
     def checked(self) -> Self:
-        """The answer itself, if it can be sent.
-
-        Raises:
-            ValueError: What it is sent with contradicts it.
-        """
+        """The answer itself, if it can be sent; a `ValueError` if what it is sent with contradicts it."""
         for body in (b"{}", b'{"stream":true}'):
             self.answer_to(ReceivedRequest("POST", "/", {}, body))
         return self
 
     def answer_to(self, request: ReceivedRequest) -> Answer:
-        """The answer to a request, in the format of OpenAI's API.
-
-        Raises:
-            ValueError: What it is sent with contradicts it.
-        """
+        """The answer to a request, in the format of OpenAI's API."""
         if self.recording is not None:
             return self._recorded(self.recording)
         error, status = self.script.error, self.script.status or 200
