@@ -1043,6 +1043,7 @@ def test_an_empty_error_hides_no_other() -> None:
 def test_an_error_before_another_api() -> None:
     body = {"object": "text_completion", "choices": [{"index": 0, "text": "a", "finish_reason": "error"}]}
     assert "finish reason" in failure(body).message
+    assert failure({"type": "response.created", "error": {"message": "x"}}).message == "x"
 
 
 @each_case(("body", "status"), STATUSES.values(), ids=STATUSES)
