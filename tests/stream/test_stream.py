@@ -260,6 +260,40 @@ def test_any_iterable_of_bytes(tmp_path: Any) -> None:
     assert ChatCompletionStream(map(bytes, WHOLE)).read().text == "Hello world"
 
 
+class StartingOver:
+    """An iterator that begins again whenever it is asked for an iterator."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.left = [*self.pieces]
+        return self
+
+    def __next__(self) -> bytes:
+        if not self.left:
+            raise StopIteration
+        return self.left.pop(0)
+
+
+class Bare:
+    """Its iterator can only go on."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Any:
+        left = iter(self.pieces)
+        return type("Reads", (), {"__next__": lambda _: next(left)})()
+
+
+@pytest.mark.parametrize("kind", [StartingOver, Bare])
+def test_a_source_is_asked_for_its_iterator_once(kind: Callable[[list[bytes]], Iterable[bytes]]) -> None:
+    stream = ChatCompletionStream(kind(WHOLE))
+    assert [next(stream).text for _ in WHOLE[:3]] == ["", "Hello", " wor"]
+    assert stream.read().text == "Hello world"
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "x-zip"])
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_an_encoded_response_without_a_request(library: Any, encoding: str) -> None:

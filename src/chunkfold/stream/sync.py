@@ -73,6 +73,8 @@ class ChatCompletionStream(StreamDriver):
         super().__init__(source, "iter_bytes", reuse_connection, options)
         data: Any = self.response.iter_bytes() if self.response is not None else source
         self._source: Iterator[bytes] = iter(data)
+        # To loop over in `_read`: a loop asks for the iterator each time, and that of a source may then start over.
+        self._reads = iter(self._source.__next__, OVER)
         self._reader_left: SimpleQueue[None] = SimpleQueue()  # an `Event` takes a fiftieth of a short stream
 
     def __iter__(self) -> Self:
@@ -191,7 +193,7 @@ class ChatCompletionStream(StreamDriver):
             return
         self._reader = get_ident()
         try:
-            for received in self._source:  # not `next`: what a signal handler raises after a call would lose the bytes
+            for received in self._reads:  # not `next`: what a signal handler raises after a call would lose the bytes
                 data = received
                 break
             else:
