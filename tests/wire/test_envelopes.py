@@ -1006,6 +1006,8 @@ STATUSES = {
     "a high load": ({"error": {"code": "server_high_load"}}, 503),
     "statusCode": ({"error": {"message": "x", "statusCode": 429}}, 429),
     "httpCode (gRPC gateways)": ({"error": {"grpcCode": 8, "httpCode": 429, "message": "x"}}, 429),
+    "a word in two parts": ({"error": {"code": "model.not_found"}}, 404),
+    "a word and what more it says": ({"error": {"code": "RATE_LIMIT.EXCEEDED"}}, 429),
     "a sentence (xAI)": ({"code": "The service is currently unavailable", "error": "x"}, 503),
     "another sentence (xAI)": ({"code": "Some resource has been exhausted", "error": "x"}, 429),
     "slow_down (OpenAI)": ({"type": "error", "error": {"code": "slow_down", "message": "x"}}, 503),

@@ -31,7 +31,8 @@ def status_of(value: Any, raw: Any) -> int | None:
     for word in words:
         # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
         first = re.split("[.:]", word, maxsplit=1)[0]
-        if (meant := _WORD_STATUS.get(_normalised(first))) is not None:
+        meant = _WORD_STATUS.get(_normalised(word)) or _WORD_STATUS.get(_normalised(first))
+        if meant is not None:
             return meant
     # After the words: Mistral's numbers have other meanings, and always a type beside them.
     numbers = _MINIMAX_STATUS if is_object(raw) and is_object(raw.get("base_resp")) else _ZHIPU_STATUS
