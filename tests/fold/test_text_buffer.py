@@ -3,7 +3,7 @@
 import copy
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 import pytest
@@ -30,16 +30,22 @@ def test_it_is_the_joined_text_whenever_it_is_compacted() -> None:
     assert all(value == expected for value, expected in values)  # appending in place leaves what was handed out
 
 
-def test_it_is_the_same_after_an_interrupt_anywhere() -> None:
-    """A signal handler, which may raise, runs as a function begins or behind a call."""
+def interrupt(_: TextBuffer) -> None:
+    """What a signal handler may do."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("act", [interrupt, TextBuffer.getvalue], ids=["interrupted", "read by another thread"])
+def test_it_is_the_same_whatever_happens_meanwhile(act: Callable[[TextBuffer], object]) -> None:
+    """Signal handlers and other threads run as a function begins, or behind a call."""
     places = 0
 
-    def interrupt(frame: FrameType, event: str, _: object) -> None:
+    def profile(frame: FrameType, event: str, _: object) -> None:
         nonlocal places
         if frame.f_code.co_filename == text_buffer.__file__ and event in ("call", "c_return"):
             places += 1
             if places == place:
-                raise KeyboardInterrupt
+                act(buffer)
 
     for place in range(1, 50):
         buffer, places = TextBuffer("ab" * 50), 0
@@ -47,7 +53,7 @@ def test_it_is_the_same_after_an_interrupt_anywhere() -> None:
             buffer.write(word)
             buffer.compact()
         buffer.write("f")
-        sys.setprofile(interrupt)
+        sys.setprofile(profile)
         try:
             buffer.getvalue()
         except KeyboardInterrupt:

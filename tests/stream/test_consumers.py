@@ -1314,10 +1314,16 @@ def asked_sync(library: Any, answer: Answer) -> Iterator[tuple[Any, FakeProvider
 
 
 class Interrupting:
-    """A profile function that raises where a signal could: as a function of some modules begins, or behind a call."""
+    """A profile function that acts where a signal handler or a thread could: as functions begin, and behind calls.
 
-    def __init__(self, error: BaseException, place: int, modules: Iterable[str]) -> None:
-        self.error = error
+    Args:
+        act: Called at the place.
+        place: A number from 1 on.
+        modules: The modules whose functions count.
+    """
+
+    def __init__(self, act: Callable[[], object], place: int, modules: Iterable[str]) -> None:
+        self.act = act
         self.place = place
         self.places = 0
         self.files = {sys.modules[name].__file__ for name in modules}
@@ -1326,7 +1332,16 @@ class Interrupting:
         if frame.f_code.co_filename in self.files and event in ("call", "c_return") and not is_ignored_in(frame):
             self.places += 1
             if self.places == self.place:
-                raise self.error
+                self.act()
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    """What a signal handler may do."""
+
+    def act() -> None:
+        raise error
+
+    return act
 
 
 def is_ignored_in(frame: FrameType) -> bool:
@@ -1344,7 +1359,7 @@ def test_interrupted_anywhere(library: Any, leaves: bool) -> None:
     """`connect` closes the response wherever it happens."""
     for place in range(1, 500):
         mine = KeyboardInterrupt()
-        interrupting = Interrupting(mine, place, MODULES)
+        interrupting = Interrupting(raising(mine), place, MODULES)
         seen: list[Any] = []
         raised: BaseException | None = None
         with asked_sync(library, Answer(SOON)) as (client, provider):
@@ -1439,7 +1454,7 @@ def test_going_on_after_an_interrupt_anywhere(view: str, large: bool) -> None:
     modules = [name for name in sys.modules if name.startswith("chunkfold.")]
     ends: set[StreamEnd | None] = set()
     for place in range(1, 10**6, 499 if large else 1):
-        interrupting = Interrupting(KeyboardInterrupt(), place, modules)
+        interrupting = Interrupting(raising(KeyboardInterrupt()), place, modules)
         stream = ChatCompletionStream(pieces)
         sys.setprofile(interrupting)
         with suppress(KeyboardInterrupt):
@@ -1462,6 +1477,35 @@ ALL_OF: dict[str, Callable[[ChatCompletionStream], object]] = {
     "events": lambda stream: list(stream.events()),
     "read": ChatCompletionStream.read,
 }
+
+
+@pytest.mark.parametrize("use", [list, ChatCompletionStream.read])
+def test_another_thread_that_reads_anywhere(use: Callable[[ChatCompletionStream], object]) -> None:
+    """It reads on, or it gets an error: in both cases the stream has all of its text."""
+    modules = [*MODULES, "chunkfold.parser.lifecycle", "chunkfold.fold.text_buffer"]
+
+    def read() -> None:
+        with suppress(StreamConsumedError):
+            stream.read()
+
+    def act() -> None:
+        other = threading.Thread(target=read, name="other")
+        other.start()
+        other.join(PATIENCE)
+
+    for place in range(1, 10**6):
+        visiting = Interrupting(act, place, modules)
+        stream = ChatCompletionStream(WHOLE)
+        sys.setprofile(visiting)
+        with suppress(StreamConsumedError):
+            try:
+                use(stream)
+            finally:
+                sys.setprofile(None)
+        assert (stream.end, stream.snapshot.text) == (StreamEnd.FINISHED, "".join(TEXTS))
+        if visiting.places < place:
+            return
+    pytest.fail("it never ran through")
 
 
 def interrupt_soon(begun: threading.Event) -> None:

@@ -46,13 +46,15 @@ class TextBuffer:
 
     def compact(self) -> None:
         """Join what was written since the last time."""
-        size = self._open.tell()
+        opened = self._open
+        size = opened.tell()
         if size:
-            written, empty = [self._open.getvalue()], StringIO()
-            # Without a call: a signal handler, which may raise, only runs at one. Else the text could be doubled.
-            self._pieces += written
-            self._pieces_size += size
-            self._open, self.write = empty, empty.write
+            written, empty = [opened.getvalue()], StringIO()
+            # Signal handlers, which may raise, and other threads run at calls. So there is none from here on.
+            if self._open is opened:  # else another thread, which reads the text too, was faster
+                self._pieces += written
+                self._pieces_size += size
+                self._open, self.write = empty, empty.write
         if self._pieces_size > len(self._done) // 32:
             self._join()
 
@@ -66,7 +68,9 @@ class TextBuffer:
         """
         if self._is_lost:
             raise MemoryError("a text was lost because there was no memory to append to it")
-        more = "".join(self._pieces)
-        done, self._done, self._is_lost = self._done, "", True
-        done += more
-        self._done, self._pieces, self._pieces_size, self._is_lost = done, [], 0, False
+        pieces = self._pieces
+        more = "".join(pieces)
+        if self._pieces is pieces:  # see `compact`
+            done, self._done, self._is_lost = self._done, "", True
+            done += more
+            self._done, self._pieces, self._pieces_size, self._is_lost = done, [], 0, False

@@ -273,7 +273,8 @@ class StreamDriver:
 
     def _consumed_error(self, msg: str) -> StreamConsumedError:
         error = StreamConsumedError(msg)
-        error.snapshot, error.emitted_output = self.snapshot, self._parser.emitted_output
+        # Made when it is first read: another thread may be parsing.
+        error.snapshot, error.emitted_output = lambda: self.snapshot, self._parser.emitted_output
         return error
 
     # What a read brings
@@ -317,7 +318,7 @@ class StreamDriver:
 
     def _lose_read(self) -> None:
         """An exception came between a read and its items, which are lost, such as that of a signal handler."""
-        self._slices = None
+        self._slices, self._is_parsing = None, False
         after_failure(self._parser)
 
     def _give(self, chunks: Iterable[ChatCompletionChunk]) -> None:

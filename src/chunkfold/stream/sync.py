@@ -186,15 +186,17 @@ class ChatCompletionStream(StreamDriver):
         return View(self, self._partials_of(type, half_numbers=half_numbers))
 
     def _read(self, *, folding: bool = False) -> None:
+        reader = get_ident()
+        # Other threads and signal handlers run at calls: there is none from a check to its effect, nor after a read.
         if self._reader is not None or self._is_parsing:
             raise self._second_reader_error()
         if self._slices is not None:
             self._parse_slice()
             return
-        self._reader = get_ident()
+        self._reader = reader
         try:
-            for received in self._reads:  # not `next`: what a signal handler raises after a call would lose the bytes
-                data = received
+            for received in self._reads:  # `next` would be a call
+                data, self._is_parsing = received, True
                 break
             else:
                 raise StopIteration  # noqa: TRY301 - as `next` does
