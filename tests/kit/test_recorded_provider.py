@@ -265,6 +265,11 @@ def test_an_upstream_that_is_no_url_is_refused(tmp_path: Path, upstream: str) ->
         RecordedProvider(upstream, tmp_path)
 
 
+def test_an_upstream_that_is_no_str_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"upstream: expected a base URL as a str, received URL\("):
+        RecordedProvider(httpx.URL("http://x/v1"), tmp_path)  # type: ignore[arg-type]
+
+
 def test_another_word_for_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="record: expected none or new, received 'all'"):
         RecordedProvider("http://x/v1", tmp_path, record="all")  # type: ignore[arg-type]

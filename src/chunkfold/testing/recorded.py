@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from chunkfold.arguments import check_instance
 from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.testing.answers import Answer
 from chunkfold.testing.provider import FakeProvider
@@ -45,11 +46,13 @@ class RecordedProvider(FakeProvider):
         speed: How many times faster than the original the recordings are sent; 0 for no pauses.
 
     Raises:
+        TypeError: The upstream is not a str.
         ValueError: The upstream is not a URL, or `record` is another word.
     """
 
     def __init__(self, upstream: str, folder: str | Path, *, record: Record = "none", speed: float = 0.0) -> None:
         super().__init__()
+        check_instance("upstream", upstream, str, "a base URL as a str")
         if urlsplit(upstream).scheme not in ("http", "https"):
             raise ValueError(f"upstream: expected a base URL with http or https, received {upstream!r}")
         if record not in ("none", "new"):
