@@ -874,6 +874,13 @@ def test_timing() -> None:
     assert (timing.first_byte, timing.first_chunk, timing.first_output, timing.last_chunk, timing.last_byte) == (3,) * 5
 
 
+def test_an_empty_read_has_no_bytes_to_time() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock)
+    feed_at(parser, clock, (1, b""), (2, HI), (4, b""))
+    assert (parser.timing.first_byte, parser.timing.last_byte) == (2, 2)
+
+
 # Strict mode
 
 

@@ -159,7 +159,8 @@ class Lifecycle:
         if body.stop is not None:
             self._conclude()
         has_chunks = fold.chunks > known
-        note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
+        if data:
+            note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
             if fold.chunks - known > fold.keep_alives - keep_alives or body.has_progress:
                 deadlines.last_progress = now
