@@ -210,7 +210,7 @@ class ScriptedAnswer:
         return Answer(
             [*seen_to_leave, *pieces, *([BEFORE_RESET] if ended == "reset" else [])],
             script.status or status,
-            {**{name.lower(): value for name, value in (headers or {}).items()}, **script.headers},
+            {**(headers or {}), **script.headers},  # names in lower case, both
             framing=script.framing or framing,
             ending=ended,
             encoding=script.encoding,
