@@ -48,11 +48,12 @@ class Playback:
         read_timeout: float | None = None,
         faults: Faults | None = None,
     ) -> None:
-        if answer.framing == "raw" or any(isinstance(piece, Raw) for piece in sent_pieces(answer)):
+        sent = [*sent_pieces(answer)]
+        self._pieces = [piece for piece in sent if not isinstance(piece, Raw)]
+        if answer.framing == "raw" or len(self._pieces) < len(sent):
             raise ValueError("answer: expected one with a framing and without Raw, which only a FakeProvider can send")
         if answer.trailers or answer.interim:
             raise ValueError("answer: expected one without trailers and interim, which only a FakeProvider can send")
-        self._answer = answer
         self._ending = visible_ending(answer)
         self._clock = clock
         self._read_timeout = math.inf if read_timeout is None else read_timeout
@@ -84,10 +85,8 @@ class Playback:
         An endless pause takes time only on a clock: a test need not wait for a timeout that is certain.
         """
         open_end = [math.inf] if self._ending == "open" else []
-        for piece in (*sent_pieces(self._answer), *open_end):
-            if isinstance(piece, bytes | Raw):
-                yield from filter(None, [piece if isinstance(piece, bytes) else piece.data])
-            elif piece < self._read_timeout:
+        for piece in (*self._pieces, *open_end):
+            if isinstance(piece, bytes) or piece < self._read_timeout:
                 yield piece
             else:
                 if self._read_timeout < math.inf and (piece < math.inf or self._clock is not None):
