@@ -1,6 +1,7 @@
 """Every command: its arguments, its options and its help. What runs it is loaded when it runs."""
 
 from importlib import import_module
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +63,7 @@ def _once_from_stdin(context: click.Context, parameter: click.Parameter, files: 
 
 
 def _number(context: click.Context, parameter: click.Parameter, number: float) -> float:
-    if number != number:  # noqa: PLR0124 - what NaN alone is
+    if isnan(number):
         raise click.BadParameter("expected a number", ctx=context, param=parameter)
     return number
 

@@ -251,6 +251,6 @@ def _first_bad_cut(fold: FoldReads, body: bytes, reads: Sequence[bytes], whole: 
 
     place = next(filter(differs, places[:_TRIES]), None)
     if place is None:
-        place = places[bisect_left(range(len(places) - 1), True, key=lambda at: differs(*places[: at + 1]))]  # noqa: FBT003 - as there
+        place = places[bisect_left(range(len(places) - 1), True, key=lambda at: differs(*places[: at + 1]))]  # noqa: FBT003 - what is searched for
     is_enough = differs(place)
     return place, f"a cut at byte {place} is enough" if is_enough else f"the cuts up to byte {place} are enough"

@@ -218,7 +218,7 @@ class FakeProvider:
         self._stopping = True
         # Closing a socket does not wake accept() on every system; a connection does, and comes after those that wait.
         with socket.socket() as waker:
-            waker.setblocking(False)  # noqa: FBT003 - the standard library's signature
+            waker.settimeout(0)
             waker.connect_ex((_HOST, self._port))
             self._acceptor.join(_STOP_TIMEOUT / 2)
         if self._acceptor.is_alive() and self._listener is not None:  # no connection could be made
