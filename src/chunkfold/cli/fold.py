@@ -6,6 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,10 +36,10 @@ _GAP: Final = "  "
 
 def fold(files: tuple[str, ...], *, as_json: bool, jobs: int | None) -> int:
     """Show the result of every file, and the summary; return the exit code."""
-    run = _Run([found for file in files for found in _files_of(file)], as_json=as_json)
+    run = _Run([job for file in files for job in _jobs_for(file, as_json=as_json)], as_json=as_json)
     is_over = False
     with suppress(KeyboardInterrupt):
-        with _bar(len(run.names), run.output) as advance, closing(_results(run, jobs)) as results:
+        with _bar(len(run.jobs), run.output) as advance, closing(_results(run, jobs)) as results:
             for result in results:
                 run.show(result)
                 advance()
@@ -49,41 +50,36 @@ def fold(files: tuple[str, ...], *, as_json: bool, jobs: int | None) -> int:
     return LEFT
 
 
-def _files_of(file: str) -> Iterator[tuple[str, Problem | None]]:
+def _jobs_for(file: str, *, as_json: bool) -> Iterator[Job]:
+    """The file, or the files in a folder, each with the problem that is found before it is read, if there is one."""
     folder = Path(file)
     try:
         if file == "-" or not folder.is_dir():
-            yield file, None
+            yield Job(file, as_json)
             return
         found = sorted(entry for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith("."))
     except OSError as error:
-        yield file, Problem(type(error).__name__, error.strerror or "")
+        yield Job(file, as_json, problem=Problem(type(error).__name__, error.strerror or ""))
         return
-    yield from ((str(entry), None) for entry in found)
+    yield from (Job(str(entry), as_json) for entry in found)
     if not found:
-        yield file, Problem("IsADirectoryError", "a folder without files")
+        yield Job(file, as_json, problem=Problem("IsADirectoryError", "a folder without files"))
 
 
 class _Run:
-    """Shows the results of many files, and counts them; each name has the problem found before it is read, if any."""
+    """Shows the results of many files, and counts them."""
 
-    def __init__(self, names: list[tuple[str, Problem | None]], *, as_json: bool) -> None:
-        self.names = names
+    def __init__(self, jobs: list[Job], *, as_json: bool) -> None:
+        self.jobs = jobs
         self.as_json = as_json
         self.output = standard_output()
         self.endings = Counter[str]()
         self._rules: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._started = time.monotonic()
-        longest = max(cell_len(one_line(name)) for name, _ in names)
+        longest = max(cell_len(one_line(job.file)) for job in jobs)
         is_live = self.output.is_interactive
         self._name_width = min(longest, max(1, self.output.width * 2 // 5) if is_live else _LONGEST_NAME)
         self._excerpt_width = self.output.width - self._name_width - _END_WIDTH - 2 * len(_GAP) if is_live else None
-
-    def jobs(self) -> Iterator[Job]:
-        """The files to fold."""
-        for name, problem in self.names:
-            data = sys.stdin.buffer.read() if name == "-" else None
-            yield Job(name, self.as_json, data, problem)
 
     def show(self, result: Folded) -> None:
         """Show and count a result."""
@@ -100,7 +96,7 @@ class _Run:
     def summarise(self) -> None:
         """How many streams ended in which way, and which rules they broke."""
         console = console_on(sys.stderr) if self.as_json else self.output
-        read, all_ = self.endings.total(), len(self.names)
+        read, all_ = self.endings.total(), len(self.jobs)
         of_all = "" if read == all_ else f"{read:,} of "
         heading = f"{of_all}{counted(all_, 'file')} in {time.monotonic() - self._started:.1f} s"
         rows = [Text(), Text(heading, "bold")]
@@ -131,22 +127,23 @@ class _Run:
 
 
 def _results(run: _Run, jobs: int | None) -> Generator[Folded]:
-    count = min(len(run.names), jobs or _worthwhile_jobs(run.names))
+    count = min(len(run.jobs), jobs or _worthwhile_processes(run.jobs))
+    ready = (replace(job, data=sys.stdin.buffer.read()) if job.file == "-" else job for job in run.jobs)
     if count == 1:
-        yield from map(fold_job, run.jobs())
+        yield from map(fold_job, ready)
         return
-    with closing(in_processes(fold_job, run.jobs(), count)) as results:
-        for (name, _), result in zip(run.names, results, strict=True):
-            yield folded(Job(name, run.as_json), Problem("Lost", str(result))) if isinstance(result, Lost) else result
+    with closing(in_processes(fold_job, ready, count)) as results:
+        for job, result in zip(run.jobs, results, strict=True):
+            yield folded(job, Problem("Lost", str(result))) if isinstance(result, Lost) else result
 
 
-def _worthwhile_jobs(names: Sequence[tuple[str, Problem | None]]) -> int:
+def _worthwhile_processes(jobs: Sequence[Job]) -> int:
     """One process for each CPU, but not for a few bytes."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = 0
-    for name, _ in names:
+    for job in jobs:
         with suppress(OSError):
-            size += Path(name).stat().st_size
+            size += Path(job.file).stat().st_size
     return max(1, min(cpus, size // _BYTES_FOR_ONE))
 
 
