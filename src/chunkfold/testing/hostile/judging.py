@@ -36,16 +36,13 @@ def _mistaken(stream: HostileStream, reading: Reading) -> str:
 
 def _judge_answer(stream: HostileStream, reading: Reading) -> str | None:
     """The texts and the calls; where there is a whole answer and where it was refused after a part."""
-    for index, expected in enumerate(stream.texts):
-        texts = reading.texts
-        if texts is not None and (index < len(texts) or index == 0):
-            text = texts[index] if texts else ""
+    if reading.texts is not None:
+        for index, (expected, text) in enumerate(zip(stream.texts, reading.texts or ("",), strict=False)):
             if text != expected:
                 return _differs("text" if index == 0 else f"text of choice {index}", expected, text)
     if reading.calls is not None and not same_calls(stream.calls, reading.calls):
-        return (
-            f"calls: {_shown_calls(reading.calls, with_ids=_without_ids(reading.calls) == _without_ids(stream.calls))}"
-        )
+        with_ids = _without_ids(reading.calls) == _without_ids(stream.calls)
+        return f"calls: {_shown_calls(reading.calls, with_ids=with_ids)}"
     return None
 
 
