@@ -137,6 +137,7 @@ _REQUEST: Final = (
     ),
     *_CONNECTION,
 )
+_PROMPT: Final = (_argument("url"), _argument("prompt"), _MODEL, *_REQUEST)
 
 COMMANDS: Final = (
     _command(
@@ -156,10 +157,7 @@ Needs no key and no network: the provider is part of chunkfold, and runs on this
     ),
     _command(
         "chat",
-        _argument("url"),
-        _argument("prompt"),
-        _MODEL,
-        *_REQUEST,
+        *_PROMPT,
         _flag("--reasoning", "shows_reasoning", help="Show all of the reasoning, not only its last lines."),
         _flag("--json", "as_json", help="Only print one JSON object, at the end."),
         _flag("--raw", help="Keep control characters; refused on a terminal."),
@@ -179,10 +177,7 @@ Examples:
     ),
     _command(
         "record",
-        _argument("url"),
-        _argument("prompt"),
-        _MODEL,
-        *_REQUEST,
+        *_PROMPT,
         _option(
             "-o",
             "--output",
