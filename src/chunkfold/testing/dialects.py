@@ -131,6 +131,9 @@ _AZURE_HEAD: Final[Mapping[str, Any]] = {
     "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": {}}],
 }
 
+_AZURE: Final = Dialect(
+    about="a first chunk without choices, with empty id and model", head=(_AZURE_HEAD,), reasoning=()
+)
 _MINIMAX: Final = Dialect(
     about="id and name in each fragment, arguments as objects, usage 0 until a whole message, errors in base_resp",
     role="each",  # with an empty content beside reasoning and calls
@@ -142,6 +145,12 @@ _MINIMAX: Final = Dialect(
     more_usage={"total_characters": 0},
     message="last",  # CF207
     error="base_resp",
+)
+_VLLM: Final = Dialect(
+    about="reasoning twice, errors as a bare object",
+    reasoning=("reasoning", "reasoning_content"),
+    null_usage=False,
+    error="bare",
 )
 _SEARCHED: Final[Mapping[str, Any]] = {
     **HEAD,
@@ -156,11 +165,10 @@ _SEARCHED: Final[Mapping[str, Any]] = {
 
 DIALECTS: Final[dict[str, Dialect]] = {
     "openai": Dialect(about="the reference", reasoning=()),
-    "azure": Dialect(about="a first chunk without choices, with empty id and model", head=(_AZURE_HEAD,), reasoning=()),
-    "azure-async": Dialect(
+    "azure": _AZURE,
+    "azure-async": replace(
+        _AZURE,
         about="as azure, and a choice without delta, of the asynchronous content filter, before the finish reason",
-        head=(_AZURE_HEAD,),
-        reasoning=(),
         before_finish={"content_filter_offsets": {"check_offset": 0, "start_offset": 0, "end_offset": 0}},  # CF202
     ),
     "cloudflare": Dialect(about="errors in a list of its own envelope", reasoning=(), error="errors"),  # CF604
@@ -313,19 +321,8 @@ DIALECTS: Final[dict[str, Dialect]] = {
         finish_reasons={"stop": "eos_token"},
         error="text",
     ),
-    "vllm": Dialect(
-        about="reasoning twice, errors as a bare object",
-        reasoning=("reasoning", "reasoning_content"),
-        null_usage=False,
-        error="bare",
-    ),
-    "vllm-speculative": Dialect(
-        about="as vllm, and all fragments of a call in one chunk",
-        reasoning=("reasoning", "reasoning_content"),
-        calls="in one delta",
-        null_usage=False,
-        error="bare",
-    ),
+    "vllm": _VLLM,
+    "vllm-speculative": replace(_VLLM, about="as vllm, and all fragments of a call in one chunk", calls="in one delta"),
     # Usage beside the finish reason or in each chunk, and empty texts for absent values, were reported of this provider
     # too. In the recorded bodies usage is a trailer, and no text is empty.
     "xai": Dialect(
