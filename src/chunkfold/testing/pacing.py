@@ -52,6 +52,7 @@ def paced(
         seed: The same seed gives the same pauses.
 
     Raises:
+        TypeError: A time is not a number.
         ValueError: A time is negative, or the jitter is not between 0 and 1.
 
     Examples:
