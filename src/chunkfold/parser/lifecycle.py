@@ -264,7 +264,7 @@ class Lifecycle:
         self._conclude(cause)
 
     def _after_failure(self, cause: BaseException | None = None) -> None:
-        """A transform or a callback raised, so the rest of the read is lost: the stream ends, and is not complete."""
+        """A transform, a callback or a signal handler raised: end the stream, whose last read is lost."""
         if self._has_callback and self._fold.has_output:
             self._mark_emitted()
         with suppress(Exception):  # the transform may raise again

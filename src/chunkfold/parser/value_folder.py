@@ -153,7 +153,7 @@ class ValueFolder:
             state = fold.states.get(self._choice["index"])
             is_folded = state is not None and fold.add_again(state, self._head, fold.add_usual, self._chunk, count)
         if is_folded:
-            if meaning is not None:
+            if meaning is not None and meaning.notes:
                 fold.log.note_all(meaning.notes * (count - 1))  # the chunk noted them once
             self._limit.count(self._frame, count)
             self._limit.count_values(values)
