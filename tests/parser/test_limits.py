@@ -53,7 +53,7 @@ from chunkfold.models import base
 from chunkfold.parser import event_folder
 from chunkfold.parser.holes import VALUE
 from chunkfold.testing import DONE, Answer, FakeProvider, choice, chunk, cut, delta, event
-from chunkfold.wire import raw_data, reading
+from chunkfold.wire import payload, raw_data, reading
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
@@ -991,6 +991,16 @@ def test_only_the_strings_with_wide_characters_count_as_wide_text(wide: bytes, m
     fits, _ = parsed(HI + event)
     assert (fits.end, len(fits.snapshot.text)) == ("truncated", len("Hi") + 1 + 50 - len(wide))
     exceeds, _ = parsed(HI + event.replace(b'a"', b'aa"'))
+    assert_named(exceeds, "max_wide_text", 100)
+    assert exceeds.snapshot.text == "Hi"
+
+
+def test_an_error_that_is_text_is_limited_by_its_size_only_if_it_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload, "MAX_WIDE_TEXT", 100)
+    for text in (b"a" * 101, WIDE + b"a" * (100 - len(WIDE))):
+        fits, _ = parsed(HI + b"event: error\ndata: %b\n\n" % text)
+        assert (fits.end, str(fits.error)) == ("failed", text.decode())
+    exceeds, _ = parsed(HI + b"event: error\ndata: %b\n\n" % (WIDE + b"a" * (101 - len(WIDE))))
     assert_named(exceeds, "max_wide_text", 100)
     assert exceeds.snapshot.text == "Hi"
 
