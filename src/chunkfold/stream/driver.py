@@ -124,7 +124,7 @@ class StreamDriver:
 
     @property
     def snapshot(self) -> ChatCompletion:
-        """What has arrived so far; readable at any time, in time proportional to the output."""
+        """What has arrived so far; for the thread that reads, at any time, in time proportional to the output."""
         return self._parser.snapshot
 
     @property
