@@ -1444,26 +1444,60 @@ def test_going_on_after_an_interrupted_read(library: Any, view: str) -> None:
         assert stream.end is StreamEnd.INTERRUPTED
 
 
+def by_hand(work: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine that never has to wait."""
+    with suppress(StopIteration):
+        work.send(None)
+        pytest.fail("it waits")
+
+
+async def all_chunks(stream: AsyncChatCompletionStream) -> None:
+    async for _ in stream:
+        pass
+
+
+async def each(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+# How a stream over some pieces is made, and how all of it is read
+READ_BY: dict[str, tuple[Callable[[list[bytes]], Any], Callable[[Any], object]]] = {
+    "chunks": (ChatCompletionStream, list),
+    "events": (ChatCompletionStream, lambda stream: list(stream.events())),
+    "read": (ChatCompletionStream, ChatCompletionStream.read),
+    "async chunks": (
+        lambda pieces: AsyncChatCompletionStream(each(pieces)),
+        lambda stream: by_hand(all_chunks(stream)),
+    ),
+    "async read": (lambda pieces: AsyncChatCompletionStream(each(pieces)), lambda stream: by_hand(stream.read())),
+}
+
+
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-@pytest.mark.parametrize("view", ["chunks", "events", "read"])
-def test_going_on_after_an_interrupt_anywhere(view: str, large: bool) -> None:
+@pytest.mark.parametrize("way", READ_BY)
+def test_going_on_after_an_interrupt_anywhere(way: str, large: bool) -> None:
     """In the stream or the parser: a stream that ends well has all of its text, and none of it twice."""
-    use: Callable[[ChatCompletionStream], object] = list if view == "chunks" else ALL_OF[view]
+    make, use = READ_BY[way]
     pieces = [NUMBERS[0] * 600, *WHOLE[1:]] if large else WHOLE
     text = "".join(TEXTS[:1] * (600 if large else 1) + TEXTS[1:])
     modules = [name for name in sys.modules if name.startswith("chunkfold.")]
     ends: set[StreamEnd | None] = set()
     for place in range(1, 10**6, 499 if large else 1):
         interrupting = Interrupting(raising(KeyboardInterrupt()), place, modules)
-        stream = ChatCompletionStream(pieces)
+        stream = make(pieces)
         sys.setprofile(interrupting)
         with suppress(KeyboardInterrupt):
             try:
                 use(stream)
             finally:
                 sys.setprofile(None)
-        with suppress(StreamConsumedError, IncompleteStreamError):
+        told = ""
+        try:
             use(stream)
+        except (StreamConsumedError, IncompleteStreamError) as error:
+            told = str(error)
+        assert "another task" not in told
         ends.add(stream.end)
         assert stream.end in (StreamEnd.FINISHED, StreamEnd.CLOSED)
         assert text == stream.snapshot.text if stream.end.complete else text.startswith(stream.snapshot.text)
@@ -1471,12 +1505,6 @@ def test_going_on_after_an_interrupt_anywhere(view: str, large: bool) -> None:
             assert len(ends) == 2
             return
     pytest.fail("it never ran through")
-
-
-ALL_OF: dict[str, Callable[[ChatCompletionStream], object]] = {
-    "events": lambda stream: list(stream.events()),
-    "read": ChatCompletionStream.read,
-}
 
 
 @pytest.mark.parametrize("use", [list, ChatCompletionStream.read])

@@ -318,7 +318,7 @@ class StreamDriver:
 
     def _lose_read(self) -> None:
         """An exception came between a read and its items, which are lost, such as that of a signal handler."""
-        self._slices, self._is_parsing = None, False
+        self._is_parsing = False
         after_failure(self._parser)
 
     def _give(self, chunks: Iterable[ChatCompletionChunk]) -> None:
