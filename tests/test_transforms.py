@@ -870,6 +870,13 @@ def test_nothing_is_held_past_the_finish_reason(texts: list[str | None]) -> None
     assert transform.close() == []
 
 
+@pytest.mark.parametrize("more", [{}, {"message": {"role": "assistant", "content": "a <th"}}], ids=["bare", "message"])
+def test_what_is_held_back_is_not_lost_where_the_last_choice_has_no_delta(more: dict[str, Any]) -> None:
+    """Was once wrong: MiniMax ends with a whole message instead of a delta, and the end of the text was not folded."""
+    parser, chunks = read([chunk(choice("a <th")), chunk({"index": 0, "finish_reason": "stop", **more})], ThinkTags())
+    assert ("".join(one.text for one in chunks), parser.snapshot.text) == ("a <th", "a <th")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["</think>", "<think></think>", "<think>a</think>b"])
 def test_many_tags_in_one_delta(text: str) -> None:

@@ -99,6 +99,8 @@ class ThinkTags:
         for choice in chunk.choices:
             first, *others = self._split(choice)
             pieces = [_replaced(choice, delta=first), *(ChunkChoice(index=choice.index, delta=one) for one in others)]
+            if first.model_fields_set:  # also text that was held back until a choice without a delta came
+                pieces[0].__pydantic_fields_set__.add("delta")
             if (message := vars(choice).get("message")) is not None:
                 vars(pieces[0])["message"] = self._split_message(message)
             if others:
