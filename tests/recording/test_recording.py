@@ -797,6 +797,14 @@ def test_what_is_not_known_is_let_be() -> None:
     assert Recording.loads(b"\xef\xbb\xbf" + text.encode()) == EXAMPLE
 
 
+def test_times_are_read_to_the_microsecond() -> None:
+    lines = [GOOD, b'{"at":5e-324,"text":"a"}', b'{"at":1.0000006,"text":"b"}', b'{"at":1.0000007,"end":"body"}']
+    recording = Recording.loads(b"\n".join(lines))
+    assert [read.at for read in recording.reads] == [0.0, 1.000001]
+    assert recording.ended_at == 1.000001
+    assert not Recording.loads(b"\n".join(lines[:2])).is_timed
+
+
 def test_what_is_not_there_has_a_default() -> None:
     lines = (
         b'{"chunkfold_recording": 1}\n{"text": "a"}\n{"at": 2, "text": "b"}\n{"at": null, "text": "c"}\n{"end": "body"}'

@@ -35,6 +35,7 @@ _MARK: Final = "chunkfold_recording"
 _LOOKS_MARKED: Final = re.compile(rb'\s*\{\s*"' + _MARK.encode() + rb'"')
 _LONGEST_HEAD: Final = 65536  # bytes
 _LONGEST: Final = 1e9  # seconds, which is decades
+_DIGITS: Final = 6  # of a time behind the point: microseconds
 # What acts on a terminal that shows the file is written as JSON's escapes; the rest of them JSON escapes itself.
 _CONTROLS: Final = {code: f"\\u{code:04x}" for code in TERMINAL_CONTROLS}
 
@@ -161,9 +162,9 @@ def _seconds(line: dict[str, Any], key: str, least: float) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{key}: expected seconds, received {type(value).__name__}")
-    if not least <= value <= _LONGEST:
+    if not least <= (rounded := round(value, _DIGITS)) <= _LONGEST:
         raise ValueError(f"{key}: expected seconds, {least:g} or more, received {short_repr(value)}")
-    return float(value)
+    return float(rounded)  # not the value, which could be so small that a rate would be infinite
 
 
 def _of_type(line: dict[str, Any], key: str, kind: type[Any], default: Any = None) -> Any:
@@ -217,4 +218,4 @@ def _encoded(data: bytes) -> dict[str, str]:
 
 
 def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 6)
+    return None if seconds is None else round(seconds, _DIGITS)
