@@ -292,6 +292,24 @@ def test_what_cannot_be_measured_is_refused(value: Any, telemetry: Telemetry) ->
             measure(value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("request", b'{"model": "m"}'),
+        ("provider", 5),
+        ("attributes", [("a", 1)]),
+        ("capture_content", "no"),
+        ("tracer_provider", TracerProvider().get_tracer("a")),
+        ("meter_provider", TracerProvider()),
+    ],
+)
+def test_a_wrong_argument_is_refused_before_a_request_is_sent(name: str, value: Any) -> None:
+    connection = connect(httpx.Client(), "POST", "http://chunkfold.invalid", json={})
+    for measured in (ChatCompletionStream([HI, STOP, DONE]), connection):
+        with pytest.raises(TypeError, match=rf"^{name}: expected a.* or None|^{name}: expected a bool"):
+            instrument(measured, **{name: value})
+
+
 def test_two_streams_share_the_metrics(telemetry: Telemetry) -> None:
     for _ in range(2):
         telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])).read()

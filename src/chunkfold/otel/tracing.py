@@ -7,14 +7,14 @@ possibly by several tasks, and between two of them the context belongs to the re
 import time
 from collections.abc import Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from opentelemetry.metrics import MeterProvider, get_meter_provider
 from opentelemetry.trace import TracerProvider, get_tracer_provider
 from opentelemetry.util.types import AttributeValue
 
-from chunkfold.arguments import check_instance
+from chunkfold.arguments import check_flag, check_instance
 from chunkfold.otel.measuring import Measuring, Observable
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
@@ -62,10 +62,16 @@ def instrument(
         The stream or the parser itself; for the result of `connect`, a context manager that returns the same stream.
 
     Raises:
-        TypeError: It is something else, such as a response.
+        TypeError: The stream is something else, such as a response, or another argument is of a wrong type.
     """
     context_managers = (AbstractContextManager, AbstractAsyncContextManager)
     check_instance("stream", stream, (ChatCompletionParser, *context_managers), "a stream, a parser or a connection")
+    check_instance("request", request, (Mapping, NoneType), "a body as a dict or None")
+    check_instance("provider", provider, (str, NoneType), "a string or None")
+    check_instance("attributes", attributes, (Mapping, NoneType), "a dict or None")
+    check_flag("capture_content", capture_content)
+    check_instance("tracer_provider", tracer_provider, (TracerProvider, NoneType), "a TracerProvider or None")
+    check_instance("meter_provider", meter_provider, (MeterProvider, NoneType), "a MeterProvider or None")
     measuring = Measuring(
         request=request or {},
         provider=provider,
