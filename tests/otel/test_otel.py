@@ -292,6 +292,13 @@ def test_what_cannot_be_measured_is_refused(value: Any, telemetry: Telemetry) ->
             measure(value)
 
 
+def test_a_connection_that_opens_no_stream_is_refused(telemetry: Telemetry) -> None:
+    response = httpx.Response(200, content=HI + STOP + DONE)
+    opening: Any = contextlib.nullcontext(response)  # as `client.stream` does
+    with pytest.raises(TypeError, match=r"^stream: expected a stream, as connect or aconnect opens it, received "):
+        telemetry.instrument_around(opening).__enter__()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

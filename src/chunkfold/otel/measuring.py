@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
+from chunkfold.arguments import check_instance
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.otel import names
 from chunkfold.otel.attributes import (
@@ -66,7 +67,8 @@ class Measuring:
         return is_apis_own(self.tracers) and is_apis_own(self.meters)
 
     def observe(self, stream: Observable) -> None:
-        """Measure a stream until it ends."""
+        """Measure a stream until it ends; a `TypeError` for anything else, such as the response of `client.stream`."""
+        check_instance("stream", stream, get_args(Observable), "a stream, as connect or aconnect opens it")
         measured = self._begin(getattr(stream, "response", None), stream.elapsed)
         if measured is not None:
             on_chunks = measured.on_chunks if measured.instruments is not None else None
