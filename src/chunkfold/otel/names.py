@@ -2,10 +2,10 @@
 
 They are those of OpenTelemetry's semantic conventions for generative AI, in two versions:
 
-- `RELEASED`: v1.41, the last release that has them (later ones only point to their new home):
+- `RELEASED`: v1.41, the last release of the general conventions that has them (later ones point to their new home):
   https://github.com/open-telemetry/semantic-conventions/tree/v1.41.0/docs/gen-ai (gen-ai-spans.md, gen-ai-metrics.md,
   openai.md).
-- `LATEST`: those under development in their new home, not released yet:
+- `LATEST`: those under development in their new home, where v0.1.0 is the first release:
   https://github.com/open-telemetry/semantic-conventions-genai/tree/main/docs/gen-ai (client-inference.md,
   gen-ai-token-metrics.md, openai.md; what changed: non-normative/migration.md).
 
