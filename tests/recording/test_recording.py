@@ -1190,6 +1190,7 @@ QUOTED: list[tuple[dict[str, str], list[str], list[str]]] = [
     ),
     ({"authorization": f"Basic {CREDENTIALS}"}, ["user-name", "pass:word", CREDENTIALS], []),
     ({"authorization": "Bearer short"}, ["Bearer short"], ["short"]),  # so short, it may be any word
+    ({"authorization": "Bearer ollama"}, ["Bearer ollama"], ["fp_ollama"]),  # a key that is none
 ]
 
 

@@ -29,6 +29,9 @@ _FAMILIAR: Final = re.compile(
 )
 # Headers of Portkey's that name a provider or an id, and the key of the first in its configuration.
 _NAMES: Final = re.compile(r"x-portkey-(provider|.*-id)|provider", re.IGNORECASE)
+# Keys that local servers' documentation gives because a client requires one: no secrets, but words of their answers,
+# such as Ollama's fingerprint `fp_ollama`.
+_PLACEHOLDERS: Final = frozenset({"ollama", "lm-studio"})
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{8,}")
 _PLAIN: Final = re.compile(r"[A-Za-z]{1,12}|\d{1,8}|v?\d+(\.\d+){1,3}|\d{4}-\d\d-\d\d([T-].{1,20})?")
 
@@ -147,7 +150,7 @@ def _texts_in_json(name: str, value: str) -> list[tuple[str, str]] | None:
 def _secrets_in_text(name: str, value: str) -> set[str]:
     words = set(_words(value))
     if _CREDENTIAL.search(name):
-        return {word for word in (*words, value) if len(word) >= _SHORTEST}
+        return {word for word in (*words, value) if len(word) >= _SHORTEST} - _PLACEHOLDERS
     if name.lower() == "host" or _NAMES.fullmatch(name):  # the URL has the host, too
         return set()
     if _FAMILIAR.fullmatch(name):
