@@ -63,7 +63,7 @@ from opentelemetry import baggage, context, trace
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
@@ -452,6 +452,41 @@ async def test_a_request_that_fails_before_a_response_has_its_span(
     assert (span.end_time - span.start_time) / 1e9 == pytest.approx(point.sum, abs=1e-6)
     if case == "timeout":
         assert point.sum >= 0.2
+
+
+class Failing(SpanProcessor):
+    """A span processor that raises.
+
+    Args:
+        where: In which of its methods.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        self._call("on_start")
+
+    def on_end(self, span: Any) -> None:
+        self._call("on_end")
+
+    def _call(self, method: str) -> None:
+        if method == self._where:
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("where", ["on_start", "on_end"])
+def test_an_error_of_the_telemetry_never_reaches_the_reader(
+    where: str, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    telemetry.tracers.add_span_processor(Failing(where))
+    with httpx.Client() as client, FakeProvider(Answer(HI + STOP + DONE)) as provider:
+        with telemetry.instrument_around(connect(client, "POST", provider.url, json=ASKED), ASKED) as stream:
+            assert stream.read().text == "Hi"
+        with pytest.raises(httpx.UnsupportedProtocol):
+            telemetry.instrument_around(connect(client, "POST", "nowhere", json=ASKED), ASKED).__enter__()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    caplog.clear()
 
 
 def measured_connection(client: Any, url: str, telemetry: Telemetry) -> Any:

@@ -1,7 +1,9 @@
 """Measure one request, from when it is sent until its stream ends: the span and the metrics."""
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 Observable: TypeAlias = ChatCompletionStream | AsyncChatCompletionStream | ChatCompletionParser
 
+_logger = logging.getLogger(__name__)
 _NANOSECONDS: Final = 1_000_000_000
 
 
@@ -69,16 +72,18 @@ class Measuring:
     def observe(self, stream: Observable) -> None:
         """Measure a stream until it ends; a `TypeError` for anything else, such as the response of `client.stream`."""
         check_instance("stream", stream, get_args(Observable), "a stream, as connect or aconnect opens it")
-        measured = self._begin(getattr(stream, "response", None), stream.elapsed)
-        if measured is not None:
-            on_chunks = measured.on_chunks if measured.instruments is not None else None
-            stream.observe(on_chunks=on_chunks, on_end=measured.on_end)
+        with _errors_logged():
+            measured = self._begin(getattr(stream, "response", None), stream.elapsed)
+            if measured is not None:
+                on_chunks = measured.on_chunks if measured.instruments is not None else None
+                stream.observe(on_chunks=on_chunks, on_end=measured.on_end)
 
     def failed(self, error: BaseException, seconds: float) -> None:
         """The request failed before there was a response, `seconds` after it was sent."""
-        measured = self._begin(error, seconds)
-        if measured is not None:
-            measured.fail(error, seconds)
+        with _errors_logged():
+            measured = self._begin(error, seconds)
+            if measured is not None:
+                measured.fail(error, seconds)
 
     def _begin(self, sent: Any, seconds: float) -> "_Measured | None":
         """Start the span of a request that was sent `seconds` ago; None if nothing is recorded."""
@@ -185,6 +190,15 @@ class _Measured:
             self.span.set_attribute(names.ANOMALIES, [anomaly.rule.id for anomaly in stream.anomalies])
         if self.capture_content:
             self.span.set_attribute(names.OUTPUT_MESSAGES, output_messages(stream.snapshot, self.version))
+
+
+@contextmanager
+def _errors_logged() -> Generator[None]:
+    """Log an error, such as that of a span processor: the request itself continues, or raises its own error."""
+    try:
+        yield
+    except Exception:
+        _logger.exception("a request could not be measured")
 
 
 def _nanoseconds(seconds: float) -> int:
