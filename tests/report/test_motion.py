@@ -84,12 +84,25 @@ def test_a_stream_ends_as_it_was_recorded() -> None:
 
 def test_calls_that_come_in_turns_have_a_row_each() -> None:
     stream = StreamBuilder().tool_calls(["weather", '{"a":', "1}"], ["time", '{"b":', "2}"]).finish().done()
-    found = drawn(motion([recording(stream)]))
+    assert rows_of(stream, "call") == ['weather {"a":1}', 'time {"b":2}']
+
+
+def test_choices_that_come_in_turns_have_a_row_each() -> None:
+    stream = StreamBuilder().text("Hel").text("Hal", choice=1).text("lo").text("lo", choice=1)
+    assert rows_of(stream.finish().finish(choice=1).done(), "text") == ["Hello", "Hallo"]
+
+
+def test_a_refusal_is_shown() -> None:
+    assert rows_of(StreamBuilder().refusal("I can", "not.").finish().done(), "text") == ["I cannot."]
+
+
+def rows_of(stream: StreamBuilder, kind: str) -> list[str]:
+    """The texts of a kind, joined in each row."""
     rows: dict[str, str] = {}
-    for text in found:
-        if text.get("class", "").startswith("call"):
+    for text in drawn(motion([recording(stream)])):
+        if text.get("class", "").startswith(kind):
             rows[text.get("y", "")] = rows.get(text.get("y", ""), "") + (text.text or "")
-    assert list(rows.values()) == ['weather {"a":1}', 'time {"b":2}']
+    return list(rows.values())
 
 
 def test_frames_move_up_when_there_are_many() -> None:

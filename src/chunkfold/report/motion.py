@@ -11,7 +11,7 @@ from typing import Final
 
 from chunkfold.errors import ChunkfoldError, StreamEnd
 from chunkfold.event_stream.server_sent_event import ServerSentEvent
-from chunkfold.events.types import ReasoningDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold.events.types import ReasoningDelta, RefusalDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
 from chunkfold.excerpts import on_one_line, visible
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
@@ -78,18 +78,18 @@ class _Act:
         for event in self._parser.events():
             match event:
                 case ReasoningDelta():
-                    self._add("reasoning", event.delta)
-                case TextDelta():
-                    self._add("text", event.delta)
+                    self._add("reasoning", event.delta, event.choice)
+                case TextDelta() | RefusalDelta():
+                    self._add("text", event.delta, event.choice)
                 case ToolCallStarted():
-                    self._add("call", f"{event.name} ", event.position)
+                    self._add("call", f"{event.name} ", event.choice, event.position)
                 case ToolCallArgumentsDelta():
-                    self._add("call", event.delta, event.position)
+                    self._add("call", event.delta, event.choice, event.position)
                 case _:
                     pass
 
-    def _add(self, kind: str, text: str, number: int = 0) -> None:
-        self.message.append(_Piece(self._now, kind, visible(text, "\n\t"), f"{kind} {number}"))
+    def _add(self, kind: str, text: str, choice: int, position: int = 0) -> None:
+        self.message.append(_Piece(self._now, kind, visible(text, "\n\t"), f"{kind} {choice} {position}"))
 
 
 def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
