@@ -1018,6 +1018,13 @@ def test_content_is_captured_when_asked(telemetry: Telemetry) -> None:
     assert SECRET not in str(telemetry.reader.get_metrics_data())
 
 
+def test_a_legacy_function_call_of_the_answer_is_captured(telemetry: Telemetry) -> None:
+    call = delta("function_call", function_call={"name": "f", "arguments": '{"a":1}'})
+    telemetry.instrument(ChatCompletionStream([call, DONE]), capture_content=True).read()
+    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
+    assert message["parts"] == [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}]
+
+
 def test_messages_of_other_kinds_are_captured_as_far_as_they_are_known(telemetry: Telemetry) -> None:
     custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "no JSON"}}
     calls = [custom, {"id": "b", "type": "x"}, "no call"]

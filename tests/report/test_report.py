@@ -228,6 +228,13 @@ def test_the_page_tells_the_facts() -> None:
         assert expected in text
 
 
+def test_a_legacy_function_call_is_told_too() -> None:
+    call = delta("function_call", function_call={"name": "look_up", "arguments": '{"city": "Faro"}'})
+    text = read(recording((0.2, call))).text
+    assert "look_up" in text
+    assert '{"city": "Faro"}' in text
+
+
 def test_what_the_end_means_is_told_in_words() -> None:
     assert "Every choice has its finish reason.\n" in read(WHOLE).text
     done = recording((0.2, delta(content="a")), (0.3, DONE))

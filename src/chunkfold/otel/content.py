@@ -99,6 +99,8 @@ def _output_parts(choice: Choice) -> Iterator[Part]:
             yield {"type": str(part.part.get("type"))}
         else:
             yield {"type": part.type, "content": part.text}
+    if (legacy := choice.message.function_call) is not None:
+        yield _call(None, legacy.name, legacy.arguments)
 
 
 def _call(id_: Any, name: Any, arguments: Any) -> Part:

@@ -7,9 +7,9 @@ own style.
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
-from chunkfold import APIError
+from chunkfold import APIError, ChatCompletionMessage
 from chunkfold.errors import END_MEANINGS
 from chunkfold.excerpts import counted
 from chunkfold.models.html import Html, cut, escaped, joined, tag, word
@@ -254,21 +254,24 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
             if text:
                 yield tag("p", f"{told}, {counted(len(text), 'character')}", class_="soft")
                 yield _excerpt(text)
-        yield from _calls(message.tool_calls)
+        yield from _calls(message)
         yield tag("p", tag("span", "Finish reason: ", class_="soft"), tag("bdi", word(choice.finish_reason) or "none"))
     if len(choices) > _CHOICES:
         yield tag("p", f"And {len(choices) - _CHOICES:,} more choices.")
 
 
-def _calls(calls: Sequence[Any]) -> Iterator[Html]:
+def _calls(message: ChatCompletionMessage) -> Iterator[Html]:
+    calls = [(call.name, call.arguments, call.id) for call in message.tool_calls]
+    if (legacy := message.function_call) is not None:
+        calls.append((legacy.name or "", legacy.arguments, None))
     if calls:
         rows = [
             row(
-                tag("bdi", word(call.name) or "no name"),
-                cell("Arguments", cut(call.arguments, _SHORT), "code"),
-                cell("Id", word(call.id), "code"),
+                tag("bdi", word(name) or "no name"),
+                cell("Arguments", cut(arguments, _SHORT), "code"),
+                cell("Id", word(id_), "code"),
             )
-            for call in calls[:_CALLS]
+            for name, arguments, id_ in calls[:_CALLS]
         ]
         yield table(("Tool call", "Arguments", "Id"), rows, "cards")
     if len(calls) > _CALLS:
