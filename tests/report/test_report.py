@@ -235,6 +235,12 @@ def test_a_legacy_function_call_is_told_too() -> None:
     assert '{"city": "Faro"}' in text
 
 
+def test_what_was_spoken_is_told_by_its_transcript() -> None:
+    spoken = [delta(audio={"id": "a", "transcript": "Good "}), delta("stop", audio={"transcript": "morning."})]
+    text = read(recording((0.2, spoken[0]), (0.3, spoken[1]))).text
+    assert "Transcript, 13 characters\nGood morning.\n" in text
+
+
 def test_what_the_end_means_is_told_in_words() -> None:
     assert "Every choice has its finish reason.\n" in read(WHOLE).text
     done = recording((0.2, delta(content="a")), (0.3, DONE))

@@ -250,7 +250,8 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
         if message.reasoning:
             summary = tag("summary", f"Reasoning, {counted(len(message.reasoning), 'character')}")
             yield tag("details", summary, _excerpt(message.reasoning))
-        for told, text in (("Text", message.content), ("Refusal", message.refusal)):
+        spoken = None if message.audio is None else message.audio.transcript
+        for told, text in (("Text", message.content), ("Transcript", spoken), ("Refusal", message.refusal)):
             if text:
                 yield tag("p", f"{told}, {counted(len(text), 'character')}", class_="soft")
                 yield _excerpt(text)
