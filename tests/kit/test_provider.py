@@ -595,6 +595,14 @@ def test_a_connection_is_reused(library: Any) -> None:
         assert len(provider.requests) == 6
 
 
+@pytest.mark.parametrize("value", ["close", "Close", "TE, close"])
+def test_either_side_can_end_the_connection_in_any_spelling(value: str) -> None:
+    answers = Answer(b"a"), Answer(b"a", headers={"Connection": value})
+    for answer, asked in zip(answers, (LAST_GET.replace(b"close", value.encode()), GET), strict=True):
+        with FakeProvider(answer) as provider:
+            assert exchange(provider, asked).endswith(b"1\r\na\r\n0\r\n\r\n")
+
+
 @pytest.mark.parametrize("tls", [False, True], ids=["in clear", "TLS"])
 def test_requests_sent_ahead_are_answered_in_order(certificate: Certificate, tls: bool) -> None:
     asked, sent = threading.Event(), threading.Event()
@@ -663,6 +671,17 @@ def test_what_is_no_request_gets_400_and_is_not_recorded() -> None:
                 client.shutdown(socket.SHUT_WR)
                 assert client.recv(1) == b""
     assert provider.requests == []
+
+
+def test_a_refusal_arrives_although_more_was_sent() -> None:
+    """A socket that is closed with bytes unread is reset, which can cost the client the refusal."""
+    body = b"x" * 2**20
+    with FakeProvider() as provider:
+        wire = exchange(provider, b"POST / HTTP/1.0\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+        assert b"expected HTTP/1.1, received HTTP/1.0" in wire
+        wire = exchange(provider, b"hello\r\n")
+    assert b"request line: expected a method, a target and a version, received 'hello'" in wire
+    assert b"connection: close" in wire
 
 
 # Clients that leave

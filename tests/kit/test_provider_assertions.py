@@ -71,9 +71,39 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
         ["GET", "/v1/models"],
     ]
     assert re.search(r'"model": ?"m"', lines[0])  # httpx before 0.28 writes blanks
-    assert re.search(r"no json \\xffx+\.\.\.$", lines[1])
+    assert re.search(r"no json \\xffx+\.\.\. <-- json: expected an object$", lines[1])
     assert KEY not in str(caught.value)
     assert max(map(len, lines)) < 300
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reasons"),
+    [
+        ({"method": "GET"}, [" <-- method: expected GET"] * 2 + [""]),
+        ({"path": "/models"}, [" <-- path: expected one that ends with /models"] * 2 + [""]),
+        (
+            {"headers": {"x-mine": "1", "Authorization": "Bearer sk-secret-2"}},
+            [" <-- headers: Authorization: expected the value passed, received another value"] * 3,
+        ),
+        ({"headers": {"X-Other": "1"}}, [" <-- headers: X-Other: expected the value passed, received none"] * 3),
+        (
+            {"json": {"stream": True, "model": "other"}},
+            [" <-- json: model: expected 'other', received 'm'", *[" <-- json: expected an object"] * 2],
+        ),
+        (
+            {"json": {"n": 2}},
+            [" <-- json: n: expected 2, received none", *[" <-- json: expected an object"] * 2],
+        ),
+    ],
+)
+def test_the_message_says_why_a_request_does_not_match(
+    provider: FakeProvider, wanted: dict[str, Any], reasons: list[str]
+) -> None:
+    with pytest.raises(AssertionError) as caught:
+        provider.assert_requested(9, **wanted)
+    lines = str(caught.value).splitlines()[1:]
+    assert ["".join(re.findall(r" <-- .*$", line)) for line in lines] == reasons
+    assert "sk-secret" not in str(caught.value)
 
 
 def test_nothing_came() -> None:

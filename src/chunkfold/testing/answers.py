@@ -187,11 +187,6 @@ def wire_steps(answer: Answer, method: str = "GET") -> Iterator[bytes | float]:
         yield _last_chunk(answer)
 
 
-def keeps_connection(answer: Answer) -> bool:
-    """Whether the connection can serve another request after this answer."""
-    return answer.ending == "end" and all_headers(answer).get("connection") != "close"
-
-
 def visible_ending(answer: Answer) -> Ending:
     """The ending as a client sees it: `end` if the client has what it takes for the whole body by then."""
     is_whole = not _has_body(answer) or (answer.framing, answer.ending) == ("close", "cut")

@@ -12,7 +12,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from io import BufferedReader
 from typing import Final
@@ -22,6 +22,7 @@ from chunkfold.testing.answers import CONTINUE, Answer
 from chunkfold.testing.defaults import error_answer
 from chunkfold.testing.received import ReceivedRequest
 
+_UNREAD: Final = 2**16  # bytes at a time
 _LONGEST_TIMEOUT: Final = 86_400.0  # seconds; sockets refuse weeks, so a day or more is forever
 # `struct linger` is two ints, on Windows two shorts: on, for 0 seconds, makes close() send RST.
 _NO_LINGER: Final = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
@@ -81,8 +82,9 @@ class Connection(threading.Thread):
         try:
             request = received.read_request(source, lambda: self._socket.sendall(CONTINUE))
         except ValueError as error:
-            self._play(error_answer(400, f"This is not HTTP/1.1: {error}"), source)
+            self._play(_refusal_of(error), source)
             self._end_tls()
+            self._leave_nothing_unread()
             return False
         answer = self._respond(request)
         try:
@@ -92,7 +94,7 @@ class Connection(threading.Thread):
             return False
         finally:
             request.answered.set()
-        if answers.keeps_connection(answer) and received.keeps_connection(request):
+        if answer.ending == "end" and not (_says_close(answers.all_headers(answer)) or _says_close(request.headers)):
             return True
         if answer.ending == "end":
             self._end_tls()
@@ -125,3 +127,18 @@ class Connection(threading.Thread):
         """Send TLS's closing alert, if this is TLS, and wait until the client closes, too."""
         if isinstance(self._socket, ssl.SSLSocket):
             self._socket.unwrap()
+
+    def _leave_nothing_unread(self) -> None:
+        """End the answer, and wait until the client closes, too: a socket that is closed with bytes unread is reset."""
+        socket.socket.shutdown(self._socket, socket.SHUT_WR)
+        while socket.socket.recv(self._socket, _UNREAD):
+            pass
+
+
+def _refusal_of(error: ValueError) -> Answer:
+    return error_answer(400, f"This is not HTTP/1.1: {error}", headers={"connection": "close"})
+
+
+def _says_close(headers: Mapping[str, str]) -> bool:
+    """Whether the headers of a request or an answer end the connection (RFC 9110, section 7.6.1)."""
+    return "close" in map(str.strip, headers.get("connection", "").lower().split(","))

@@ -19,7 +19,7 @@ from chunkfold.testing.answers import Answer, Answerish, Raw, as_answer
 from chunkfold.testing.connection import Connection
 from chunkfold.testing.defaults import BASE_PATH, default_answer, error_answer
 from chunkfold.testing.readings import one_line
-from chunkfold.testing.received import ReceivedRequest, has_fields, summary
+from chunkfold.testing.received import ReceivedRequest, mismatch, summary
 
 Answerer: TypeAlias = Callable[[ReceivedRequest], Answerish]
 Scripted: TypeAlias = Answerish | Answerer
@@ -155,21 +155,20 @@ class FakeProvider:
             The requests that match.
 
         Raises:
-            AssertionError: There were more, or fewer; the message lists the requests that were received.
+            AssertionError: There were more, or fewer; the message lists the requests that were received, and why those
+                that do not match do not.
         """
         __tracebackhide__ = True
-        wanted = {name.lower(): value for name, value in (headers or {}).items()}
-        found = [
-            request
+        came = [
+            (request, mismatch(request, method=method, path=path, headers=headers, json=json))
             for request in self.requests
-            if method in (None, request.method)
-            and request.path.endswith(path or "")
-            and wanted.items() <= request.headers.items()
-            and (json is None or has_fields(request, json))
         ]
+        found = [request for request, why in came if why is None]
         if len(found) != times:
-            came = "".join(f"\n  {summary(request)}" for request in self.requests) or " none"
-            raise AssertionError(f"requests: expected {times}, found {len(found)}; received:{came}")
+            lines = (f"\n  {summary(request)}{'' if why is None else f' <-- {why}'}" for request, why in came)
+            raise AssertionError(
+                f"requests: expected {times}, found {len(found)}; received:{''.join(lines) or ' none'}"
+            )
         return found
 
     def assert_script_used(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
+from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 
 _EXCERPT: Final = 200  # bytes of a body
@@ -61,10 +62,35 @@ def summary(request: ReceivedRequest) -> str:
     return f"{request.method} {request.path} {body}{more}".rstrip()
 
 
-def has_fields(request: ReceivedRequest, wanted: Mapping[str, Any]) -> bool:
-    """Whether the body is a JSON object that has these keys with these values."""
+def mismatch(
+    request: ReceivedRequest,
+    *,
+    method: str | None,
+    path: str | None,
+    headers: Mapping[str, str] | None,
+    json: Mapping[str, Any] | None,
+) -> str | None:
+    """The first thing in which the request is not as expected, without values of headers; None if it matches."""
+    if method not in (None, request.method):
+        return f"method: expected {method}"
+    if not request.path.endswith(path or ""):
+        return f"path: expected one that ends with {path}"
+    for name, value in (headers or {}).items():
+        if request.headers.get(name.lower()) != value:
+            came = "another value" if name.lower() in request.headers else "none"
+            return f"headers: {name}: expected the value passed, received {came}"
+    return None if json is None else _json_mismatch(request, json)
+
+
+def _json_mismatch(request: ReceivedRequest, wanted: Mapping[str, Any]) -> str | None:
     body = json_object(request)
-    return body is not None and all(key in body and body[key] == value for key, value in wanted.items())
+    if body is None:
+        return "json: expected an object"
+    for key, value in wanted.items():
+        if key not in body or body[key] != value:
+            came = short_repr(body[key]) if key in body else "none"
+            return f"json: {key}: expected {short_repr(value)}, received {came}"
+    return None
 
 
 def json_object(request: ReceivedRequest) -> dict[str, Any] | None:
@@ -83,7 +109,10 @@ def read_request(source: BinaryIO, ask_for_body: Callable[[], object]) -> Receiv
         EOFError: The client closed the connection before it had sent a whole request.
         ValueError: The bytes are not HTTP/1.1.
     """
-    method, target, version = _read_line(source).split()
+    line = _read_line(source)
+    if len(line.split()) != 3:
+        raise ValueError(f"request line: expected a method, a target and a version, received {short_repr(line)}")
+    method, target, version = line.split()
     if version != "HTTP/1.1":
         raise ValueError(f"version: expected HTTP/1.1, received {version}")
     path, _, query = target.partition("?")
@@ -91,11 +120,6 @@ def read_request(source: BinaryIO, ask_for_body: Callable[[], object]) -> Receiv
     if headers.get("expect", "").lower() == "100-continue":
         ask_for_body()
     return ReceivedRequest(method, path, headers, _read_body(source, headers), query)
-
-
-def keeps_connection(request: ReceivedRequest) -> bool:
-    """Whether the client wants to send another request over the same connection."""
-    return request.headers.get("connection", "").lower() != "close"
 
 
 def _read_headers(source: BinaryIO) -> dict[str, str]:
