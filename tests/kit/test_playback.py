@@ -6,8 +6,10 @@ sync and async. Pauses move a clock by hand, so that times are exact. Where a re
 """
 
 import asyncio
+import gzip
 import math
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -225,6 +227,19 @@ def test_a_pause_without_an_end_is_a_timeout_at_once() -> None:
 
 
 # Clients
+
+
+@each_case(
+    ("body", "encoding"),
+    [(gzip.compress(HELLO.body), "gzip"), (zlib.compress(HELLO.body), "Deflate"), (HELLO.body, "identity")],
+)
+def test_a_body_compressed_by_the_test_is_decoded(body: bytes, encoding: str) -> None:
+    """As a client of a real server does: it knows the header alone."""
+    answer = Answer(body, headers={"Content-Encoding": encoding})
+    with FakeProvider(answer) as provider:
+        assert httpx.get(provider.url).content == HELLO.body
+    assert FakeResponse(answer).read() == HELLO.body
+    assert ChatCompletionStream(FakeResponse(answer)).read().text == "Hello"
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate"])

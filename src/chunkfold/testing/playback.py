@@ -154,7 +154,6 @@ class FakeResponse:
         self.status_code: int = sent.status
         self.headers: Mapping[str, str] = all_headers(sent)
         self.is_closed: bool = False
-        self._encoding = sent.encoding
         self._playback = Playback(sent, clock=clock, read_timeout=read_timeout)
 
     def __repr__(self) -> str:
@@ -185,4 +184,5 @@ class FakeResponse:
         self.is_closed = True
 
     def _decoder(self) -> Callable[[bytes], Any]:
-        return bytes if self._encoding == "identity" else zlib.decompressobj(wbits=_WINDOW).decompress
+        is_compressed = self.headers.get("content-encoding", "").lower() in ("gzip", "deflate")
+        return zlib.decompressobj(wbits=_WINDOW).decompress if is_compressed else bytes
