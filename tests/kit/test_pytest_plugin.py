@@ -464,6 +464,35 @@ def test_a_difference_at_the_first_byte_of_an_event_is_in_that_event() -> None:
     assert [line.partition(":")[0] for line in lines[1:3]] == ["left, event 2", "right, event 1"]
 
 
+# Failures of assertions
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("assert_folds_to(HELLO, fold=lambda body: 'Help')", "AssertionError: text: expected 'Hello'"),
+        ("assert_folds_to(HELLO, fold=lambda body: None)", "TypeError: result: expected text, *received NoneType"),
+        ("assert_folds_to(HELLO, 5)", "TypeError: result: expected text, *received int"),
+        ("assert_folds_to(HELLO.body)", "TypeError: completion: expected the result of the body, received None"),
+        ("assert_folds_to('data: x', 'x')", "TypeError: body: expected bytes, *received str"),
+        ("assert_same_however_cut('data: x')", "TypeError: body: expected bytes, *received str"),
+    ],
+)
+def test_a_failure_shows_no_code_of_the_kit(run: pytest.Pytester, call: str, error: str) -> None:
+    run.makepyfile(f"""
+        from chunkfold.testing import StreamBuilder, assert_folds_to, assert_same_however_cut
+
+        HELLO = StreamBuilder().text("Hel", "lo").finish().done()
+
+        def test_it():
+            {call}
+    """)
+    result = run.runpytest()
+    result.stdout.fnmatch_lines([">*" + call.replace("[", "[[]"), f"E*{error}*"])
+    places = re.findall(r"^(\S+\.py):\d+:", result.stdout.str(), re.MULTILINE)
+    assert set(places) == {"test_a_failure_shows_no_code_of_the_kit.py"}
+
+
 # Cost
 
 PROBE = """

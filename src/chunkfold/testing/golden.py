@@ -123,6 +123,7 @@ def assert_same_however_cut(body: Body, *, fold_reads: FoldReads | None = None, 
 
 def _expected(body: Body, completion: object) -> tuple[Reading, object]:
     """The expected reading, and the value that it was made from."""
+    __tracebackhide__ = True
     if completion is None and isinstance(body, StreamBuilder):
         return body.reading, body.reading
     if completion is None:

@@ -84,6 +84,7 @@ def as_reading(value: Any) -> Reading:
     Raises:
         TypeError: It has none of these forms.
     """
+    __tracebackhide__ = True
     if isinstance(value, Reading):
         return value
     if isinstance(value, str):

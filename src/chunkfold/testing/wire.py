@@ -86,6 +86,7 @@ def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
 
 def bytes_of(body: Body) -> bytes:
     """A body that is whole, in pieces or still a `StreamBuilder`, as its bytes."""
+    __tracebackhide__ = True
     given: Any = body
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise TypeError(f"body: expected bytes, or bytes in pieces, received {type(given).__name__}")
