@@ -1314,7 +1314,7 @@ def asked_sync(library: Any, answer: Answer) -> Iterator[tuple[Any, FakeProvider
 
 
 class Interrupting:
-    """A profile function that acts where a signal handler or a thread could: as functions begin, and behind calls.
+    """Inside `with`, acts once where a signal handler or a thread could: as a function begins, or behind a call.
 
     Args:
         act: Called at the place.
@@ -1327,6 +1327,12 @@ class Interrupting:
         self.place = place
         self.places = 0
         self.files = {sys.modules[name].__file__ for name in modules}
+
+    def __enter__(self) -> None:
+        sys.setprofile(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         if frame.f_code.co_filename in self.files and event in ("call", "c_return") and not is_ignored_in(frame):
@@ -1363,17 +1369,14 @@ def test_interrupted_anywhere(library: Any, leaves: bool) -> None:
         seen: list[Any] = []
         raised: BaseException | None = None
         with asked_sync(library, Answer(SOON)) as (client, provider):
-            sys.setprofile(interrupting)
             try:
-                with connect(client, "POST", provider.url, json=ASKED) as stream:
+                with interrupting, connect(client, "POST", provider.url, json=ASKED) as stream:
                     seen.append(stream)
                     for _ in stream:
                         if leaves:
                             break
             except KeyboardInterrupt as error:
                 raised = error
-            finally:
-                sys.setprofile(None)
             if interrupting.places < place:
                 assert raised is None
                 return
@@ -1486,12 +1489,8 @@ def test_going_on_after_an_interrupt_anywhere(way: str, large: bool) -> None:
     for place in range(1, 10**6, 499 if large else 1):
         interrupting = Interrupting(raising(KeyboardInterrupt()), place, modules)
         stream = make(pieces)
-        sys.setprofile(interrupting)
-        with suppress(KeyboardInterrupt):
-            try:
-                use(stream)
-            finally:
-                sys.setprofile(None)
+        with suppress(KeyboardInterrupt), interrupting:
+            use(stream)
         told = ""
         try:
             use(stream)
@@ -1524,12 +1523,8 @@ def test_another_thread_that_reads_anywhere(use: Callable[[ChatCompletionStream]
     for place in range(1, 10**6):
         visiting = Interrupting(act, place, modules)
         stream = ChatCompletionStream(WHOLE)
-        sys.setprofile(visiting)
-        with suppress(StreamConsumedError):
-            try:
-                use(stream)
-            finally:
-                sys.setprofile(None)
+        with suppress(StreamConsumedError), visiting:
+            use(stream)
         assert (stream.end, stream.snapshot.text) == (StreamEnd.FINISHED, "".join(TEXTS))
         if visiting.places < place:
             return
