@@ -1459,9 +1459,25 @@ async def all_chunks(stream: AsyncChatCompletionStream) -> None:
         pass
 
 
-async def each(pieces: list[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
+class Each(AsyncIterator[bytes]):
+    """Pieces without waiting; not a generator, since Python 3.13 warns of its next item if nothing awaits it."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.left = iter(pieces)
+
+    def __anext__(self) -> "NextOf":
+        return NextOf(self.left)
+
+
+class NextOf:
+    def __init__(self, left: Iterator[bytes]) -> None:
+        self.left = left
+
+    def __await__(self) -> Generator[Any, Any, bytes]:
+        yield from ()
+        for piece in self.left:
+            return piece
+        raise StopAsyncIteration
 
 
 # How a stream over some pieces is made, and how all of it is read
@@ -1470,10 +1486,10 @@ READ_BY: dict[str, tuple[Callable[[list[bytes]], Any], Callable[[Any], object]]]
     "events": (ChatCompletionStream, lambda stream: list(stream.events())),
     "read": (ChatCompletionStream, ChatCompletionStream.read),
     "async chunks": (
-        lambda pieces: AsyncChatCompletionStream(each(pieces)),
+        lambda pieces: AsyncChatCompletionStream(Each(pieces)),
         lambda stream: by_hand(all_chunks(stream)),
     ),
-    "async read": (lambda pieces: AsyncChatCompletionStream(each(pieces)), lambda stream: by_hand(stream.read())),
+    "async read": (lambda pieces: AsyncChatCompletionStream(Each(pieces)), lambda stream: by_hand(stream.read())),
 }
 
 
