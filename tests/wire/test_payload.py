@@ -435,30 +435,6 @@ def test_halves_are_joined(sent: Any, found: Any, pieces: list[str | None], expe
         assert "CF211" in noted(parser)
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        lambda text: {"reasoning": text, "reasoning_content": text},
-        lambda text: {"reasoning": text, "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": text}]},
-        lambda text: {"reasoning_content": text, "thinking_blocks": [{"type": "thinking", "thinking": text}]},
-        lambda text: {"reasoning": text, "thinking_blocks": {"type": "thinking", "thinking": text}},
-    ],
-)
-def test_the_half_at_the_end_of_reasoning_that_comes_twice_is_one(sent: Any) -> None:
-    parser = ChatCompletionParser()
-    chunks = parser.feed(stream(chunk(sent("a")), chunk(sent("\ud83d"))))
-    assert parser.snapshot.message.reasoning == "a\ufffd"
-    assert "".join(one.reasoning for one in chunks) == "a\ufffd"
-
-
-def test_all_halves_at_the_end_of_one_object_are_kept() -> None:
-    def block(text: str) -> dict[str, Any]:
-        return {"type": "thinking", "thinking": text, "signature": text}
-
-    parser = parsed(stream(chunk({"thinking_blocks": block("a\ud83d")})))
-    assert parser.snapshot.message.model_dump()["thinking_blocks"] == block("a\ufffd")
-
-
 def test_channels_do_not_mix() -> None:
     """Choices, fields, calls and details that speak in turns, each cut between the halves of another character."""
 

@@ -22,8 +22,7 @@ class SurrogateJoiner:
     """Join split pairs across the chunks of one stream; `calls_of` is that of `TextChannels`."""
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
-        self._held: dict[tuple[Any, ...], tuple[str, Channel, int]] = {}  # the last is the delta that brought it
-        self._deltas = 0
+        self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
         self.channels = TextChannels(calls_of)
         self._takes_all = calls_of is None
 
@@ -35,7 +34,6 @@ class SurrogateJoiner:
     def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> ChatCompletionChunk:
         """The chunk, which may be changed, with whole characters only; `is_split` says that a text has half of one."""
         for choice in chunk.choices:
-            self._deltas += 1
             for channel in self.channels.of(choice):
                 if channel.text:
                     channel.holder[channel.name] = self._whole(channel)
@@ -48,34 +46,26 @@ class SurrogateJoiner:
     def flush(self) -> list[ChatCompletionChunk]:
         """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
         held, self._held = self._held, {}
-        channels: dict[int, list[Channel]] = {}  # of each delta: what it brought twice, the fold takes once
-        for _, channel, delta in held.values():
-            channels.setdefault(delta, []).append(channel)
-        return chunks_with(
-            [ChunkChoice(index=some[0].key[0], delta=_delta_of(some, REPLACEMENT)) for some in channels.values()]
-        )
+        choices = [
+            ChunkChoice(index=channel.key[0], delta=_delta_of(channel, REPLACEMENT)) for _, channel in held.values()
+        ]
+        return chunks_with(choices)
 
     def _whole(self, channel: Channel) -> str:
         text = channel.text
         if channel.key in self._held:
             text = self._held.pop(channel.key)[0] + text
         if "\ud800" <= text[-1] <= "\udbff" and len(self._held) < _MOST_HELD:
-            self._held[channel.key] = (text[-1], channel._replace(holder={}), self._deltas)  # the holder may be large
+            self._held[channel.key] = (text[-1], channel._replace(holder={}))  # which may be large
             text = text[:-1]
         return well_formed(text)
 
 
-def _delta_of(channels: list[Channel], text: str) -> ChoiceDelta:
-    """A delta that brings just this text, in each of the channels."""
-    fields: dict[str, Any] = {}
-    for channel in channels:
-        value: Any = text
-        for key in reversed(channel.inner):
-            value = {key: value}
-        if channel.item is not None:
-            item = {**scrubbed(channel.item), **value}  # as it was in the chunk that was returned
-            value = [*fields.get(channel.field, ()), item]
-        elif channel.field in fields:  # another text of the same object
-            value = {**fields[channel.field], **value}
-        fields[channel.field] = value
-    return ChoiceDelta.model_validate(fields)
+def _delta_of(channel: Channel, text: str) -> ChoiceDelta:
+    """A delta that brings just this text."""
+    value: Any = text
+    for key in reversed(channel.inner):
+        value = {key: value}
+    if channel.item is not None:
+        value = [{**scrubbed(channel.item), **value}]  # as it was in the chunk that was returned
+    return ChoiceDelta.model_validate({channel.field: value})
