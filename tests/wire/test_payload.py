@@ -435,6 +435,12 @@ def test_halves_are_joined(sent: Any, found: Any, pieces: list[str | None], expe
         assert "CF211" in noted(parser)
 
 
+def test_halves_at_the_end_of_a_list_are_kept_in_both_channels() -> None:
+    parts = [{"type": "thinking", "thinking": "a\ud83d"}, {"type": "text", "text": "b\ud83d"}]
+    parser = parsed(stream(chunk({"content": parts})))
+    assert (parser.snapshot.message.reasoning, parser.snapshot.text) == ("a\ufffd", "b\ufffd")
+
+
 def test_channels_do_not_mix() -> None:
     """Choices, fields, calls and details that speak in turns, each cut between the halves of another character."""
 
