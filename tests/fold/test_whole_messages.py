@@ -1,0 +1,228 @@
+"""Chunks that have a whole message instead of a delta: it fills gaps only."""
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+from cases import each_case
+from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, said, texts, whole
+from invariants import check
+
+from chunkfold import (
+    ChatCompletion,
+    ChatCompletionParser,
+)
+from chunkfold.testing import sse
+
+MESSAGES = {
+    "instead of deltas (HybridAI)": ([whole({"content": "whole"}, "stop")], "whole", 1),
+    "several: the last (Perplexity's full mode)":
+        ([whole({"content": "w"}), whole({"content": "wh"}), whole({"content": "whole"}, "stop")], "whole", 1),
+    "after deltas, as at the end of MiniMax: the deltas hold":
+        ([chunk({"content": "de"}), chunk({"content": "lta"}), whole({"content": "whole"}, "stop")], "delta", 0),
+    "around deltas":
+        ([whole({"content": "w"}), chunk({"content": "delta"}), whole({"content": "whole"}, "stop")], "delta", 0),
+    "beside a delta":
+        ([chunk({"content": "de"}, choice={"message": {"content": "whole"}}), *said({"content": "lta"})], "delta", 0),
+    "after deltas without output":
+        ([chunk({"role": "assistant", "content": ""}), whole({"content": "whole"}, "stop")], "whole", 1),
+    "an empty message": ([whole({"content": None}), *said({"content": "a"})], "a", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("payloads", "text", "extra"), MESSAGES.values(), ids=MESSAGES)
+def test_a_message_is_the_content_only_where_no_delta_was(payloads: list[Any], text: str, extra: int) -> None:
+    """What it adds is handed out as one more chunk at the end, so that the chunks add up to the message."""
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(*payloads)))
+    assert parser.completion().text == text
+    assert len(chunks) == len(payloads) + extra
+    assert "".join(one.text for one in chunks) == text
+    assert noted(parser) == {"CF207"}
+
+
+def test_a_message_fills_gaps() -> None:
+    message = {
+        "role": "bot",
+        "content": "whole",
+        "reasoning_content": "why",
+        "annotations": [{"type": "url_citation"}],
+        "x": 1,
+        "y": 1,
+    }
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(chunk({"content": "delta", "y": 2}), whole(message, "stop", z=3))))
+    (choice,) = parser.completion().choices
+    assert choice.message.model_dump(exclude_none=True) == {
+        "role": "bot",
+        "content": "delta",
+        "reasoning": "why",
+        "reasoning_content": "why",
+        "annotations": [{"type": "url_citation"}],
+        "tool_calls": [],
+        "x": 1,
+        "y": 2,
+    }
+    assert choice.model_extra == {"z": 3}
+    assert "".join(one.reasoning for one in chunks) == "why"
+
+
+def test_a_message_may_have_whole_tool_calls() -> None:
+    """They have no index, and need none: they are told apart by their places."""
+    calls = [{"id": id_, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id_ in "ab"]
+    parser = fold(whole({"content": None, "tool_calls": calls}, "tool_calls"))
+    assert [call.model_dump() for call in parser.completion().tool_calls] == calls
+
+
+def test_tool_calls_of_a_message_do_not_repeat_those_of_deltas() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    parser = fold(chunk({"tool_calls": [{"index": 0, **call}]}), whole({"tool_calls": [call]}, "tool_calls"))
+    assert [one.model_dump() for one in parser.completion().tool_calls] == [call]
+
+
+@pytest.mark.parametrize(
+    ("delta", "message"),
+    [
+        pytest.param({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
+                     {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, id="details without text"),
+        pytest.param({"reasoning": "r"}, {"reasoning_content": "r"}, id="reasoning in another spelling"),
+        pytest.param({"refusal": "r"}, {"refusal": "r"}, id="refusal"),
+        pytest.param({"images": [{"image_url": {"url": "u"}}]}, {"images": [{"image_url": {"url": "u"}}]}, id="images"),
+        pytest.param({"content_blocks": [{"index": 0, "delta": {"type": "image_url", "image_url": {"url": "u"}}}]},
+                     {"content_blocks": [{"type": "image_url", "image_url": {"url": "u"}}]},
+                     id="images among content blocks"),
+        pytest.param({"audio": {"data": "YQ=="}}, {"audio": {"id": "i", "data": "YQ=="}}, id="audio"),
+        pytest.param({"function_call": {"name": "f"}}, {"function_call": {"name": "f"}}, id="function_call"),
+        pytest.param({"x": [1]}, {"x": [2]}, id="an unknown key"),
+        pytest.param({"reasoning": "r"}, {"content": "r", "extra_content": THOUGHT}, id="a flagged thought"),
+        pytest.param({"content": "r", "extra_content": THOUGHT}, {"content": "r", "extra_content": THOUGHT},
+                     id="a flagged thought, twice"),
+    ],
+)  # fmt: skip
+def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str, Any]) -> None:
+    alone, both = fold(*said(delta)), fold(chunk(delta), whole(message, "stop"))
+    assert both.completion().message == alone.completion().message
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "u"}}
+REFERENCE = {"type": "reference", "reference_ids": [1]}
+HI_PART = {"type": "text", "text": "Hi"}
+GAPS_IN_A_LIST = {
+    "an image after text": ({"content": "Hi"}, [HI_PART, IMAGE], ("Hi", "", [HI_PART, IMAGE])),
+    "reasoning after text": ({"content": "Hi"}, [THINKING, HI_PART], ("Hi", "T", [HI_PART, THINKING])),
+    "text after reasoning": ({"reasoning": "r"}, [THINKING, HI_PART, IMAGE], ("Hi", "r", [HI_PART, IMAGE])),
+    "an image after an image": ({"content": [IMAGE]}, [HI_PART, IMAGE], ("Hi", "", [IMAGE, HI_PART])),
+    "an image after a reference": ({"content": [REFERENCE]}, [IMAGE], ("", "", [REFERENCE, IMAGE])),
+    "no text after reasoning": ({"reasoning": "r"}, [THINKING], (None, "r", None)),
+    "nothing": ({"content": [HI_PART, THINKING, IMAGE]}, [HI_PART, THINKING, IMAGE], ("Hi", "T", [HI_PART, THINKING, IMAGE])),
+}  # fmt: skip
+
+
+@each_case("name", GAPS_IN_A_LIST)
+def test_a_content_list_of_a_message_fills_gaps_part_by_part(name: str) -> None:
+    """Was once wrong: an image beside streamed text was lost."""
+    delta, content, expected = GAPS_IN_A_LIST[name]
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(chunk(delta), whole({"content": content}), done=False)))
+    running = parser.snapshot.message
+    parser.close()
+    message = parser.snapshot.message
+    assert (message.content, message.reasoning or "", message.content_parts) == expected
+    assert running == message
+
+
+EMPTY_BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "text": ({"content": ""}, {"content": "whole"}),
+    "a refusal": ({"refusal": ""}, {"refusal": "no"}),
+    "images": ({"images": []}, {"images": [{"image_url": {"url": "u"}}]}),
+    "images after text": ({"content": "Hi"}, {"images": [{"image_url": {"url": "u"}}]}),
+    "reasoning after text": ({"content": "Hi"}, {"content": "other", "reasoning": "hm"}),
+    "annotations": ({"annotations": []}, {"annotations": [{"type": "url_citation"}]}),
+    "calls": ({"tool_calls": []}, {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}]}),
+    "signatures": ({"x": 1}, {"provider_specific_fields": {"thought_signatures": ["s"]}}),
+    "parts": ({"content": [{"type": "reference", "reference_ids": [1]}]}, {"content": [THINKING, HI_PART]}),
+}
+
+
+@each_case("name", EMPTY_BEFORE)
+def test_a_running_snapshot_leaves_the_gap_as_it_is(name: str) -> None:
+    """Who looks at each snapshot, or at events, gets the same chunks and the same message in the end."""
+    delta, message = EMPTY_BEFORE[name]
+    check(b"".join(sse(chunk(delta), whole(message), done=False)))
+
+
+def test_a_running_snapshot_takes_little_of_the_stack() -> None:
+    value: Any = 1
+    for _ in range(199):
+        value = [value]
+    parser = ChatCompletionParser()
+    message = {"content": "whole", "x": 1}
+    deltas = {"content": "Hi", "y": value, "reasoning_details": [{"text": "r", "z": value}]}
+    parser.feed(b"".join(sse(chunk(deltas), whole(message), done=False)))
+    left = sys.getrecursionlimit() - len(inspect.stack(0)) - 150
+
+    def snapshot_at(depth: int) -> ChatCompletion:
+        return snapshot_at(depth - 1) if depth else parser.snapshot
+
+    assert snapshot_at(left).message.model_extra == parser.snapshot.message.model_extra
+
+
+@pytest.mark.parametrize("end", ["cut", "interrupted", "failed", "left"])
+def test_the_message_counts_however_the_stream_ends(end: str) -> None:
+    parser = ChatCompletionParser()
+    (given,) = parser.feed(b"".join(sse(whole({"content": "whole"}), done=False)))
+    assert given.text == ""
+    more = {
+        "cut": parser.close,
+        "interrupted": lambda: parser.interrupt(OSError()),
+        "failed": lambda: parser.feed(b'data: {"error":{"message":"x"}}\n\n'),
+        "left": lambda: [parser.leave()],
+    }[end]()
+    assert parser.snapshot.text == "whole"
+    if end != "left":  # nobody is there to take a chunk
+        assert [one.text for one in more] == ["whole"]
+
+
+def test_each_choice_has_its_own_message() -> None:
+    parser = ChatCompletionParser()
+    one, two = whole({"content": "a"}, "stop"), whole({"content": "b"}, "stop", index=1)
+    *_, last = parser.feed(b"".join(sse(one, two)))
+    assert texts(parser.completion()) == {0: "a", 1: "b"}
+    assert {choice.index: choice.delta.content for choice in last.choices} == {0: "a", 1: "b"}
+
+
+@each_case("wrong", [{"refusal": 5}, {"function_call": []}, {"audio": ""}, {"role": 0}])
+def test_a_wrong_type_in_a_message_is_kept_raw(wrong: dict[str, Any]) -> None:
+    parser = fold(chunk({}), whole({"content": "whole", **wrong}, "stop"))
+    assert parser.completion().text == "whole"
+    assert noted(parser) == {"CF207", "CF209"}
+    assert parser.completion().message.role == "assistant"
+
+
+def test_a_running_snapshot_shows_a_whole_message() -> None:
+    whole = {
+        "role": "model",
+        "content": "Hi",
+        "reasoning": "hm",
+        "tool_calls": [{"id": "a", "function": {"name": "f"}}],
+    }
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(chunk(..., choice={"message": whole}), done=False)))
+    running = parser.snapshot
+    assert parser.snapshot == running
+    parser.close()
+    assert running == parser.snapshot
+    assert [type(part).__name__ for part in running.message.parts] == ["ReasoningPart", "TextPart", "ToolCallPart"]
+    assert running.message.parts == parser.snapshot.message.parts
+    assert (running.text, running.message.role) == ("Hi", "model")
+
+
+@pytest.mark.parametrize("message", [{"content": "Hi"}, {"content": "Hi", "reasoning": "hm"}], ids=["no gap", "a gap"])
+def test_chunks_are_counted_as_they_are_handed_out(message: dict[str, Any]) -> None:
+    parser = ChatCompletionParser()
+    told: list[int] = []
+    parser.observe(on_chunks=lambda _, count: told.append(count))
+    data = b"".join(sse(chunk({"content": "Hi"}), chunk({}, finish_reason="stop", choice={"message": message})))
+    chunks = parser.feed(data)
+    assert sum(told) == parser.chunks == len(chunks) == 2 + ("reasoning" in message)

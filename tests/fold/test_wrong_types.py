@@ -1,0 +1,202 @@
+"""Values of a wrong type, where they do not matter: kept raw, and noted."""
+
+import json
+from typing import Any
+
+import pytest
+from cases import each_case
+from folded_payloads import chunk, fold, said
+from pydantic import BaseModel
+
+from chunkfold import (
+    ChatCompletion,
+    ServerSentEvent,
+    parse_payload,
+)
+from chunkfold.testing import HEAD
+
+# A field beside content, tool calls, finish reason and index, where it stands, and a value of a wrong type.
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("chunk", {"id": 5}),
+    ("chunk", {"created": "yesterday"}),
+    ("chunk", {"model": ["m"]}),
+    ("chunk", {"system_fingerprint": 1}),
+    ("chunk", {"service_tier": 2}),
+    ("chunk", {"usage": "none"}),
+    ("usage", {"prompt_tokens": "many"}),
+    ("choice", {"logprobs": "none"}),
+    ("choice", {"message": "none"}),
+    ("message", {"role": 5}),
+    ("message", {"refusal": False}),
+    ("message", {"reasoning": ["a"]}),
+    ("message", {"reasoning_content": 1}),
+    ("message", {"reasoning_details": {"text": 1}}),
+    ("message", {"audio": "x"}),
+    ("message", {"function_call": "auto"}),
+    ("message", {"images": "x"}),
+    ("message", {"annotations": {}}),
+]
+
+
+@each_case(("level", "wrong"), WRONG)
+def test_a_wrong_type_is_kept_raw_and_noted(level: str, wrong: dict[str, Any]) -> None:
+    top = {"chunk": wrong, "usage": {"usage": wrong}}.get(level, {})
+    delta = wrong if level == "message" else {}
+    payload = chunk({"content": "a", **delta}, choice=wrong if level == "choice" else {}, **top)
+    (anomaly,) = [one for one in fold(payload).anomalies if one.rule.id == "CF209"]
+    assert anomaly.count == 1
+    assert next(iter(wrong)) in anomaly.detail
+    # The chunk has it where it was sent ...
+    (parsed,) = parse_payload(ServerSentEvent(json.dumps(payload).encode())).chunks
+    dumped = parsed.model_dump(exclude_unset=True, warnings="error")
+    assert dumped == payload
+    # ... the completion, which can be stored and read again, has it in `raw_values` ...
+    stored = fold(payload).snapshot
+    assert ChatCompletion.model_validate(stored.model_dump(warnings="error")) == stored
+    assert ChatCompletion.model_validate_json(stored.model_dump_json()) == stored
+    # ... and what stands around it is folded as if nothing were.
+    absent = dict.fromkeys(top, ...)
+    completion = fold(payload, chunk({"content": "b"}, finish_reason="stop", **absent)).completion()
+    assert completion.text == "ab"
+    assert completion.message.role == "assistant"
+    whole = json.loads(completion.model_dump_json(exclude_unset=True, warnings="error"))
+    holders = {"chunk": whole, "usage": whole.get("usage"), "choice": whole["choices"][0]}
+    if wrong != {"reasoning": ["a"]}:  # the message's is the text
+        assert holders.get(level, whole["choices"][0]["message"])["raw_values"] == wrong
+
+
+@each_case("raw", [7, 0, 1.5, False, ["a"], {"x": 1}])
+@each_case("key", ["text", "summary", "data"])
+def test_a_detail_whose_text_is_none_is_kept_raw_and_noted(key: str, raw: Any) -> None:
+    detail = {"type": "reasoning.text", "index": 0, key: raw}
+    parser = fold(*said({"content": "a", "reasoning_details": [detail]}))
+    message = parser.completion().message
+    assert message.reasoning_details == [detail]
+    assert (message.reasoning, message.content) == (None, "a")
+    (anomaly,) = parser.anomalies
+    assert (anomaly.rule.id, anomaly.count) == ("CF209", 1)
+    assert anomaly.detail == f"reasoning_details: {key}: expected a string, received {type(raw).__name__}"
+    # A text wins over it, whenever it comes.
+    right = {**detail, key: "b"}
+    for details in ([detail, right], [right, detail]):
+        assert fold(
+            *said(*({"reasoning_details": [one]} for one in details))
+        ).completion().message.reasoning_details == [right]
+
+
+CALLED = {"name": "f", "arguments": "{}"}
+RAW_CALL = {"id": 5.5, "type": 6, "function": CALLED}
+
+
+def test_what_has_a_default_keeps_its_raw_value_beside_it() -> None:
+    call = {"index": 0, "id": "a", "type": 5, "function": {"name": "f", "arguments": "{}"}}
+    sent = [{"tool_calls": [call], "function_call": {"name": [5]}}, {"role": 5, "content": "a"}]
+    message = fold(*said(*sent)).completion().message
+    (kept,) = message.tool_calls
+    assert (kept.type, kept.raw_values) == ("function", {"type": 5})
+    assert message.function_call.raw_values == {"name": [5]}
+    assert (message.role, message.raw_values) == ("assistant", {"role": 5})
+    assert message.to_param()["tool_calls"] == [{"id": "a", "type": "function", "function": call["function"]}]
+
+
+def test_a_raw_value_is_beside_one_that_is_right() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    first = {"role": 5, "tool_calls": [{**call, "type": 5}], "function_call": {"name": 5}}
+    second = {"role": "assistant", "tool_calls": [{"index": 0, "type": "function"}], "function_call": {"name": "g"}}
+    for deltas in ([first, second], [second, first]):
+        message = fold(*said(*deltas)).completion().message
+        assert (message.role, message.raw_values) == ("assistant", {"role": 5})
+        assert (message.tool_calls[0].type, message.tool_calls[0].raw_values) == ("function", {"type": 5})
+        assert (message.function_call.name, message.function_call.raw_values) == ("g", {"name": 5})
+
+
+def test_a_call_in_a_whole_message_keeps_its_raw_values() -> None:
+    """It is identified by its place, so a wrong index or id is no error there."""
+    parser = fold(
+        chunk(choice={"message": {"role": 5, "raw_values": 5, "tool_calls": [RAW_CALL]}}, finish_reason="stop")
+    )
+    snapshot, completion = parser.snapshot, parser.completion()
+    for found in (snapshot, completion):
+        assert found.message.raw_values["role"] == 5
+        (kept,) = found.message.model_dump(exclude_unset=True)["tool_calls"]
+        assert {**kept.pop("raw_values"), "function": CALLED} == RAW_CALL
+        assert kept == {"id": kept["id"], "type": "function", "function": CALLED}
+        assert ChatCompletion.model_validate_json(found.model_dump_json()) == found
+
+
+def test_calls_with_indexes_of_a_wrong_type_in_a_whole_message_stay_apart() -> None:
+    calls = [{"index": "x", "function": {"name": name, "arguments": "{}"}} for name in "fg"]
+    assert [call.name for call in fold(chunk(choice={"message": {"tool_calls": calls}})).snapshot.tool_calls] == [*"fg"]
+
+
+BESIDE: list[Any] = [
+    pytest.param({"usage": "12"}, {"usage": {"prompt_tokens": 5}}, lambda c: c, id="usage"),
+    pytest.param({"service_tier": 2}, {"service_tier": "flex"}, lambda c: c, id="service_tier"),
+    pytest.param({"model": ["m"]}, {}, lambda c: c, id="model"),
+    pytest.param({"id": 5}, {}, lambda c: c, id="id"),
+    pytest.param({"created": "x"}, {"created": 7}, lambda c: c, id="created"),
+    pytest.param({"role": 5}, {"role": "assistant"}, lambda c: c.message, id="role"),
+    pytest.param({"reasoning": {"a": 1}}, {"reasoning_content": "R"}, lambda c: c.message, id="reasoning"),
+    pytest.param({"refusal": ["no"]}, {"refusal": "no"}, lambda c: c.message, id="refusal"),
+    pytest.param({"images": "x"}, {"images": [{"url": "y"}]}, lambda c: c.message, id="images"),
+    pytest.param({"logprobs": "x"}, {"logprobs": {"content": []}}, lambda c: c.choices[0], id="logprobs"),
+]
+
+
+@each_case(("wrong", "right", "holder"), BESIDE)
+def test_a_wrong_type_is_kept_beside_a_right_one_in_either_order(wrong: Any, right: Any, holder: Any) -> None:
+    def with_fields(fields: dict[str, Any]) -> dict[str, Any]:
+        at_top = {
+            name: value for name, value in fields.items() if name in ("usage", "service_tier", "model", "id", "created")
+        }
+        of_choice = {name: value for name, value in fields.items() if name == "logprobs"}
+        delta = {name: value for name, value in fields.items() if name not in {*at_top, *of_choice}}
+        return chunk({"content": "a", **delta}, choice=of_choice, **at_top)
+
+    for payloads in ([wrong, right], [right, wrong]):
+        completion = fold(*map(with_fields, payloads), chunk({}, finish_reason="stop")).completion()
+        assert holder(completion).raw_values == wrong
+        assert ChatCompletion.model_validate(completion.model_dump(warnings="error")) == completion
+        name = next(iter(right or wrong))
+        expected = right.get(name, HEAD.get(name))
+        typed = getattr(holder(completion), name)
+        given = typed.model_dump(exclude_unset=True) if isinstance(typed, BaseModel) else typed
+        assert given == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        ({"type": 5}, {"raw_values": {"type": 5}}),
+        ({"url_citation": "u"}, {"raw_values": {"url_citation": "u"}}),
+        (
+            {"type": "url_citation", "url_citation": {"url": "u", "start_index": "1"}},
+            {"type": "url_citation", "url_citation": {"url": "u", "raw_values": {"start_index": "1"}}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", ["delta", "message"])
+def test_a_wrong_type_in_an_annotation_is_kept_raw(annotation: Any, expected: Any, place: str) -> None:
+    sent = chunk(..., choice={place: {"content": "a", "annotations": [annotation]}}, finish_reason="stop")
+    completion = fold(sent).completion()
+    (kept,) = completion.message.annotations or ()
+    assert kept.model_dump(exclude_unset=True) == expected
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+
+
+@pytest.mark.parametrize(
+    "choice", [{"logprobs": {"content": [{"token": 5}]}}, {"delta": {"annotations": [{"type": 5}]}}]
+)
+def test_a_stream_may_have_more_wrong_types_than_an_event(choice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chunkfold.models.base._MOST_WRONG", 10)
+    completion = fold(*[chunk(choice=choice)] * 20, *said({"content": "a"})).completion()
+    assert completion.text == "a"
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+
+
+@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, "5"), (False, "false"), (None, "")])
+def test_arguments_of_a_function_call_that_are_no_text(sent: Any, kept: Any) -> None:
+    parser = fold(*said({"function_call": {"name": "f", "arguments": sent}}))
+    message = parser.completion().message
+    assert message.function_call.arguments == kept
+    assert message.to_param()["function_call"]["arguments"] == (kept or "{}")
