@@ -1,0 +1,235 @@
+"""The arguments of tool calls: their text, whether they are whole, and several objects in one call."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, feed, noted, on_wire, read
+from cases import each_case
+from linear import assert_linear
+
+from chunkfold import (
+    ChatCompletionAccumulator,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ParseError,
+)
+from chunkfold.testing import DONE, HEAD, delta, event
+
+# Arguments
+
+
+TEXT_OF_OBJECT = {"n": [1, {"ü": None}], "x": "a\nb"}
+ARGUMENTS = [
+    # `arguments` as sent, one value per fragment; their text; what `parse` makes of it; the rules.
+    pytest.param([OPEN, "1}"], ONE, {"n": 1}, set(), id="text"),
+    pytest.param([None, ONE, None], ONE, {"n": 1}, set(), id="null adds nothing"),
+    pytest.param(["", ""], "", {}, set(), id="none for a tool without parameters"),
+    pytest.param([None], "", {}, set(), id="null alone"),
+    pytest.param(["null"], "null", {}, set(), id="the text null"),
+    pytest.param(["nu", "ll", " "], "null ", {}, set(), id="the text null in pieces"),
+    pytest.param([...], "", {}, set(), id="not sent"),
+    pytest.param([json.dumps(ONE)], json.dumps(ONE), {"n": 1}, {"CF310"}, id="encoded twice"),
+    pytest.param([{"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an object is its JSON text"),
+    pytest.param([{}], "{}", {}, {"CF310"}, id="an empty object alone"),
+    pytest.param([{}, OPEN, "1}"], ONE, {"n": 1}, {"CF310"}, id="an empty object before other arguments"),
+    pytest.param([OPEN, {}, "1}"], ONE, {"n": 1}, {"CF310"}, id="an empty object between others"),
+    pytest.param([ONE, {}], ONE, {"n": 1}, {"CF310"}, id="an empty object after others"),
+    pytest.param([{}, {"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an empty object, then the object"),
+    pytest.param(["{}", ONE], "{}" + ONE, {"n": 1}, {"CF311"}, id="a placeholder: the text stays, parse drops it"),
+    pytest.param(["{}", OPEN, "1}"], "{}" + ONE, {"n": 1}, {"CF311"}, id="a placeholder before pieces"),
+    pytest.param(["{}"], "{}", {}, set(), id="what might be a placeholder, alone"),
+    pytest.param(["{", "}"], "{}", {}, set(), id="an empty object in pieces"),
+]
+
+
+@each_case(("values", "text", "value", "rules"), ARGUMENTS)
+def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: set[str]) -> None:
+    name_first = [(0, "a", W, values[0]), *((0, ..., ..., more) for more in values[1:])]
+    parser = read(*name_first)
+    (call,) = parser.completion().tool_calls
+    assert call.arguments == text
+    assert call.function.parse() == value
+    assert noted(parser) == rules
+
+
+@each_case(
+    ("type_", "key", "text", "rules"),
+    [
+        ("function", "arguments", "null", ["CF203"]),
+        ("function", "arguments", "nullable", []),
+        ("custom", "input", "null", []),
+    ],
+)
+def test_arguments_that_are_the_text_null_are_noted(type_: str, key: str, text: str, rules: list[str]) -> None:
+    call = {"index": 0, "id": "a", "type": type_, type_: {"name": W, key: text}}
+    parser = ChatCompletionParser()
+    parser.feed(delta(tool_calls=[call]) + delta("tool_calls") + DONE)
+    assert [one.rule.id for one in parser.anomalies] == rules
+
+
+def test_arguments_of_a_whole_message_may_be_an_object() -> None:
+    message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": {"n": 1}}}]}
+    parser = ChatCompletionParser()
+    parser.feed(event({**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}) + DONE)
+    assert parser.completion().tool_calls[0].arguments == '{"n":1}'
+    assert "CF310" in noted(parser)
+
+
+@each_case("index", [..., 0])
+@each_case("empty", [{}, []])
+def test_another_name_after_an_empty_object_is_another_call(index: Any, empty: Any) -> None:
+    """Servers that send an object send all of it. The same name may continue: the object was a placeholder."""
+    longer = f"{W}_later"
+    for deltas in (
+        [[(index, ..., W, empty), (index, ..., T, empty)]],
+        [(index, ..., W, empty), (index, ..., T, empty)],
+    ):
+        parser = read(*deltas)
+        assert [call[1:] for call in calls(parser.completion())] == [(W, "{}"), (T, "{}")]
+        assert "CF308" not in noted(parser)
+    parser = read((index, ..., W, empty), (index, ..., longer, ONE))
+    assert [call[1:] for call in calls(parser.completion())] == [(W, "{}"), (longer, ONE)]
+    parser = read((index, ..., W, empty), (index, ..., W, ONE), (index, ..., ..., " "))
+    assert [call[1:] for call in calls(parser.completion())] == [(W, ONE + " ")]
+
+
+def test_an_object_keeps_its_meaning() -> None:
+    """Only the meaning is promised: how the text is spaced and escaped is the library's own."""
+    (call,) = read((0, "a", W, TEXT_OF_OBJECT)).completion().tool_calls
+    assert json.loads(call.arguments) == TEXT_OF_OBJECT
+
+
+def test_a_call_is_not_complete_because_its_arguments_parse() -> None:
+    """Every prefix here that parses is the beginning of something longer."""
+    parser = read((0, "a", W, "1"), (0, ..., ..., "2"), (0, ..., ..., " "), (0, ..., ..., "34"))
+    assert calls(parser.completion()) == [("a", W, "12 34")]
+
+
+# Several objects in one call
+
+
+SEVERAL = [
+    pytest.param([ONE, TWO], {"CF312"}, id="two"),
+    pytest.param([ONE, " \n", OPEN, "2}"], {"CF312"}, id="in pieces"),
+    pytest.param([ONE + TWO + THREE], {"CF312"}, id="three in one fragment"),
+    pytest.param([ONE, OPEN], {"CF312"}, id="the second one is cut"),
+    pytest.param([{"n": 1}, {"n": 2}], {"CF310", "CF312"}, id="as objects"),
+    pytest.param([ONE, " \n"], set(), id="one, then a blank"),
+    pytest.param(["{}", ONE], {"CF311"}, id="a placeholder, then one"),
+    pytest.param(["{}", "\n", ONE], {"CF311"}, id="a placeholder, a blank, then one"),
+    pytest.param([" {", "}", " ", " ", ONE], {"CF311"}, id="a placeholder in pieces, with blanks around it"),
+    pytest.param(["{}", "\n"], set(), id="a placeholder, then only a blank"),
+    pytest.param(["{}", *[" "] * 90, ONE], {"CF311"}, id="a placeholder, then many blanks"),
+    pytest.param(["{}", *[" "] * 200, ONE], set(), id="a placeholder, then more than are looked at"),
+    pytest.param(["{}", "x", ONE], set(), id="no placeholder, then one"),
+    pytest.param(["{}", ONE, TWO], {"CF311", "CF312"}, id="a placeholder, then two"),
+    pytest.param(['{"n":"}{"}'], set(), id="braces in a text"),
+    pytest.param(["[{}", "{}]"], set(), id="no object"),
+    pytest.param(['{"n":}{}'], set(), id="no JSON"),
+    pytest.param(['{"n":' + "[" * 100_000 + "}{"], set(), id="too deep to tell"),
+    pytest.param(['{"n":"' + "a" * 2**20 + '"}', TWO], set(), id="too long to be looked at"),
+]
+
+
+@each_case(("pieces", "rules"), SEVERAL)
+def test_several_objects_in_one_call_are_noted(pieces: list[Any], rules: set[str]) -> None:
+    """CF312: the text stays, and does not parse."""
+    first, *more = pieces
+    parser = read((0, "a", W, first), *((0, ..., ..., piece) for piece in more))
+    (call,) = parser.completion().tool_calls
+    assert call.arguments == "".join(
+        one if isinstance(one, str) else json.dumps(one, separators=(",", ":")) for one in pieces
+    )
+    assert noted(parser) == rules
+    if "CF312" in rules:
+        with pytest.raises(ParseError, match=r"expected nothing more|ends too early|expected JSON"):
+            call.function.parse()
+
+
+@each_case(
+    ("text", "value"),
+    [
+        (ONE * 2, {"n": 1}),
+        ("{}" + ONE * 2, {"n": 1}),
+        ("{}{}", {}),
+        ('{"n":{}}' * 2, {"n": {}}),
+        (" " + ONE * 2, {"n": 1}),
+        (ONE * 3, {"n": 1}),
+        (ONE * 4, {"n": 1}),
+        (ONE + " \n" + ONE + " ", {"n": 1}),
+        (ONE + '{ "n" : 1 }', {"n": 1}),
+        ('{"a":1,"b":{}}{"b":{},"a":1}', {"a": 1, "b": {}}),
+        ('{"a":"\\u00e9"}{"a":"é"}', {"a": "é"}),
+    ],
+)
+def test_the_same_object_repeated_counts_once(text: str, value: Any) -> None:
+    """Some servers send all of the arguments again, some with each fragment, some written in another way."""
+    parser = read((0, "a", W, text))
+    message = parser.completion().message
+    (call,) = message.tool_calls
+    assert call.arguments == text
+    assert call.function.parse() == value
+    assert json.loads(message.to_param()["tool_calls"][0]["function"]["arguments"]) == value
+    assert ("CF312" in noted(parser)) is (text != "{}{}")
+
+
+def test_json_of_two_equal_halves_is_whole() -> None:
+    (call,) = read((0, "a", W, '{",":0,":":"}' * 2)).completion().tool_calls
+    assert call.function.parse() == {",": 0, ":": "}{", ":0,": ":"}
+
+
+@each_case(
+    "text",
+    [
+        *(ONE + TWO, ONE * 2 + TWO, ONE * 2 + '{"n":', ONE * 2 + "x", "[1][1]", "1" + ONE * 2, '{"n":}' * 2),
+        *('{"n":true}{"n":1}', '{"n":1}{"n":1.0}', '{"n":1}{"n":"1"}', '{"n":' * 5000 + "1" + "}" * 5000 + ONE),
+    ],
+)
+def test_other_repeats_do_not_parse(text: str) -> None:
+    (call,) = read((0, "a", W, text)).completion().tool_calls
+    with pytest.raises(ParseError):
+        call.function.parse()
+
+
+def test_the_input_of_a_custom_tool_may_be_several_objects() -> None:
+    assert noted(read(custom(index=0, id="a", name="sql", input=ONE + TWO))) == set()
+
+
+def test_a_custom_tools_input_is_always_whole() -> None:
+    parser = read(
+        {"index": 0, "id": "a", "custom": {"name": "f", "input": "x"}}, {"index": 1, "custom": {"input": "y"}}
+    )
+    assert [call.custom.input for call in parser.completion().tool_calls] == ["x", "y"]
+
+
+def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:
+    """Else each new index would cost as much as all that came."""
+
+    def take(count: int) -> Callable[[], None]:
+        fragments = [(0, "a", W, '{"x":"'), *((number, ..., ..., "}") for number in range(1, count))]
+        chunks = [ChatCompletionChunk.model_validate_json(delta(tool_calls=[on_wire(one)])[6:]) for one in fragments]
+
+        def fold() -> None:
+            accumulator = ChatCompletionAccumulator()
+            for chunk in chunks:
+                accumulator.add(chunk)
+
+        return fold
+
+    assert_linear(take, 1000)
+
+
+def test_arguments_that_are_long_are_not_judged() -> None:
+    parser = read((0, "a", W, "[" + "[]," * 2**19), (1, ..., ..., "1]"))
+    assert [call.arguments for call in parser.completion().tool_calls][1:] == ["1]"]
+
+
+def test_half_a_character_at_the_end_of_a_call_stays_there() -> None:
+    """The index means another call by now; the half that is left is the first one's."""
+    parser = feed((0, "a", W, '{"x":"'), (0, ..., ..., "\ud83d"), (0, "b", W, TWO))
+    chunks = parser.feed(delta("tool_calls") + DONE)
+    assert calls(parser.completion()) == [("a", W, '{"x":"\N{REPLACEMENT CHARACTER}'), ("b", W, TWO)]
+    (last,) = chunks[-1].choices[0].delta.tool_calls
+    assert (last.id, last.function.arguments) == ("a", "\N{REPLACEMENT CHARACTER}")
