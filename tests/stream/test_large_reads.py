@@ -1,0 +1,367 @@
+"""A large read is fed in slices: none of it may show in what a stream hands out, or when."""
+
+import itertools
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from cases import each_case
+from fronts import over_both_streams
+from hypothesis import given
+from hypothesis import strategies as st
+from invariants import plain
+from made_streams import STOP
+from repeating_bodies import (
+    FIRST,
+    HELLO,
+    NO_OPTIONS,
+    OPTIONS,
+    READS,
+    SIZES,
+    Read,
+    Result,
+    each_validated,
+    often,
+    parsed,
+    prepared,
+    result_of,
+    shown,
+    slices_of,
+)
+
+from chunkfold import (
+    APIError,
+    AsyncChatCompletionStream,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    ChunkfoldError,
+    StreamEnd,
+)
+from chunkfold.event_stream.lines import slices
+from chunkfold.parser.timing import StreamTiming
+from chunkfold.testing import DONE, Answer, FakeResponse, ManualClock, event
+from chunkfold.testing.playback import Playback
+
+pytest_generate_tests = over_both_streams
+
+
+@contextmanager
+def its_error(stream: Any) -> Iterator[None]:
+    """What is raised is what went wrong, if anything did."""
+    raised: ChunkfoldError | None = None
+    try:
+        yield
+    except ChunkfoldError as error:
+        raised = error
+    assert raised is stream.error
+
+
+def sync_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
+    return streamed(reads, options, lambda source, given, take: sync_loop(ChatCompletionStream(source, **given), take))
+
+
+def async_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
+    return streamed(
+        reads,
+        options,
+        lambda source, given, take: run(async_loop(AsyncChatCompletionStream(each(source), **given), take)),
+    )
+
+
+def sync_loop(stream: ChatCompletionStream, take: Callable[[Any], object]) -> ChatCompletionStream:
+    with its_error(stream):
+        for chunk in stream:
+            take(chunk)
+    return stream
+
+
+async def async_loop(stream: AsyncChatCompletionStream, take: Callable[[Any], object]) -> AsyncChatCompletionStream:
+    with its_error(stream):
+        async for chunk in stream:
+            take(chunk)
+    return stream
+
+
+def sync_read(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
+    def read(source: Iterator[bytes], given: dict[str, Any], take: Callable[[Any], object]) -> ChatCompletionStream:
+        stream = ChatCompletionStream(source, **given)
+        with its_error(stream):
+            assert stream.read() is stream.completion()
+        return stream
+
+    return streamed(reads, options, read)
+
+
+def async_read(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
+    async def read(source: Iterator[bytes], given: dict[str, Any]) -> AsyncChatCompletionStream:
+        stream = AsyncChatCompletionStream(each(source), **given)
+        with its_error(stream):
+            assert await stream.read() is stream.completion()
+        return stream
+
+    return streamed(reads, options, lambda source, given, take: run(read(source, given)))
+
+
+async def each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine gives that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits")
+
+
+def streamed(reads: list[Read], options: dict[str, Any], use: Callable[..., Any]) -> tuple[list[str], Result]:
+    """The chunks that a stream hands out, and all else."""
+    clock = ManualClock()
+    given, seen = prepared(options, clock)
+
+    def source() -> Iterator[bytes]:
+        for read in reads:
+            clock.advance(read.wait)
+            yield read.data
+        clock.advance(1)
+        if options["is_reset"]:
+            raise ConnectionError("reset")
+
+    chunks: list[str] = []
+    stream = use(source(), given, lambda chunk: chunks.append(plain(chunk)))
+    return chunks, result_of(stream, seen, [], "")
+
+
+READERS = {"sync": sync_chunks, "async": async_chunks, "sync read": sync_read, "async read": async_read}
+
+
+def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
+    """The same by a parser, which is fed whole reads."""
+    clock = ManualClock()
+    given, seen = prepared(options, clock)
+    parser = ChatCompletionParser(**given)
+    chunks: list[Any] = []
+    for read in reads:
+        if parser.end is None:  # a stream does not read on behind its end
+            clock.advance(read.wait)
+            chunks += parser.feed(read.data)
+    if parser.end is None:
+        clock.advance(1)
+        chunks += parser.interrupt(ConnectionError("reset")) if options["is_reset"] else parser.close()
+    return [plain(chunk) for chunk in chunks], result_of(parser, seen, [], "")
+
+
+@often
+@given(READS, OPTIONS, SIZES)
+def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: dict[str, Any], size: int) -> None:
+    with each_validated():
+        chunks, result = fed_chunks(reads, options)
+    assert fed_chunks(reads, options) == (chunks, result)
+    with slices_of(size):
+        assert sync_chunks(reads, options) == (chunks, result)
+        assert async_chunks(reads, options) == (chunks, result)
+        assert sync_read(reads, options) == ([], result)
+        assert async_read(reads, options) == ([], result)
+
+
+@often
+@given(READS, SIZES)
+def test_events_are_the_parsers_whatever_the_slices(reads: list[Read], size: int) -> None:
+    fed = parsed([read for read in reads if read.data], False, NO_OPTIONS)
+    events: list[Any] = []
+    with slices_of(size):
+        stream = ChatCompletionStream([read.data for read in reads])
+        with its_error(stream):
+            for one in stream.events():
+                events.append(one)  # noqa: PERF402 - what came before an error counts
+    assert (shown(events), stream.end) == (fed.events, fed.end)
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\n\n", b"data: x\n\n", b"x" * 40]), max_size=60).map(b"".join), st.sampled_from([1, 2, 30]), st.booleans())  # fmt: skip
+def test_slices_are_the_data_cut_behind_blocks(data: bytes, size: int, has_crlf: bool) -> None:
+    blank = b"\r\n\r\n" if has_crlf else b"\n\n"
+    data = data.replace(b"\n", blank[: len(blank) // 2])
+    with slices_of(size):
+        pieces = list(slices(data))
+    assert b"".join(pieces) == data
+    assert all(piece.endswith(blank) for piece in pieces[:-1])
+    assert all(len(piece) >= size for piece in pieces[1:-1])
+    assert all(piece for piece in pieces)
+    # No slice is longer than it has to be; the first one ends with its first block.
+    assert all(blank not in piece[size if place else 0 : -1] for place, piece in enumerate(pieces))
+
+
+LARGE = FIRST + HELLO * 200
+LARGE_TEXT = "Hello" * 200
+
+
+def test_a_large_read_is_not_parsed_at_once() -> None:
+    """Few chunks are held at a time: many cost more."""
+    stream = ChatCompletionStream([LARGE + STOP + DONE])
+    next(stream)
+    next(stream)
+    assert 0 < len(stream.snapshot.text) < len(LARGE_TEXT) / 2
+    assert stream.end is None
+    assert len(list(stream)) == 200  # the others, and the finish reason
+
+
+ARRIVED = {
+    "all": (LARGE + STOP + DONE, StreamEnd.FINISHED, LARGE_TEXT),
+    "all but [DONE]": (LARGE + STOP, StreamEnd.FINISHED, LARGE_TEXT),
+    "[DONE] alone": (LARGE + DONE, StreamEnd.DONE, LARGE_TEXT),
+    "not all": (LARGE, StreamEnd.CLOSED, LARGE_TEXT),
+    "an error": (LARGE + event({"error": {"message": "overloaded"}}) + HELLO, StreamEnd.FAILED, LARGE_TEXT),
+    "garbage": (LARGE + event("garbage") + HELLO, StreamEnd.INVALID, LARGE_TEXT),
+    "all in a few bytes": (FIRST + HELLO + STOP + DONE, StreamEnd.FINISHED, "Hello"),
+    "an error in a few bytes": (FIRST + event({"error": "no"}), StreamEnd.FAILED, ""),
+}
+
+
+@each_case("name", ARRIVED)
+async def test_what_had_arrived_counts_for_who_leaves(front: Any, name: str) -> None:
+    body, end, text = ARRIVED[name]
+    async with front(Playback(Answer([body, HELLO]))) as stream:
+        async for _ in stream:
+            break
+    assert (stream.end, stream.snapshot.text) == (end, text)
+    if end.complete:
+        assert stream.completion().text == text
+    else:
+        with pytest.raises(ChunkfoldError):
+            stream.completion()
+
+
+def test_what_had_arrived_is_not_handed_out_by_read() -> None:
+    stream = ChatCompletionStream([LARGE + STOP + DONE])
+    for _ in zip(range(3), stream, strict=False):
+        pass
+    assert stream.read().text == LARGE_TEXT
+    assert list(stream._ready) == []
+
+
+def test_an_error_behind_a_large_read_comes_last() -> None:
+    stream = ChatCompletionStream([LARGE + event({"error": {"message": "overloaded"}})])
+    texts: list[str] = []
+    with pytest.raises(APIError):
+        texts.extend(chunk.text for chunk in stream)
+    assert stream.snapshot.text == LARGE_TEXT
+
+
+@pytest.mark.parametrize("read", [sync_chunks, sync_read], ids=["chunks", "read"])
+def test_the_chunks_of_a_large_read_came_with_it(read: Callable[..., Any]) -> None:
+    _, result = read([Read(LARGE, 2.0, False), Read(LARGE + STOP + DONE, 3.0, False)], NO_OPTIONS)
+    assert result.timing == StreamTiming(2.0, 2.0, 2.0, 5.0, 5.0)
+
+
+def test_who_takes_long_over_the_first_chunks_does_not_make_the_others_come_late() -> None:
+    seconds = itertools.count()
+    stream = ChatCompletionStream([LARGE, LARGE + STOP + DONE], clock=lambda: float(next(seconds)))
+    for _ in stream:
+        next(seconds)  # time passes
+    second = 201 + 2.0  # a second for each chunk before it, and one for each read
+    assert stream.timing == StreamTiming(1.0, 1.0, 1.0, second, second)
+
+
+def failing_at(number: int) -> Callable[[Any, Any], None]:
+    """An `on_server_sent_event` that fails at one event."""
+    events = itertools.count(1)
+
+    def on_server_sent_event(_: Any, __: Any) -> None:
+        if next(events) == number:
+            raise KeyError("mine")
+
+    return on_server_sent_event
+
+
+async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
+    """Was once wrong: what it raised of a slice that had not been fed kept the response open."""
+    response = FakeResponse(LARGE + STOP + DONE)
+    with pytest.raises(KeyError):
+        async with front(response, on_server_sent_event=failing_at(150)) as stream:
+            await anext(aiter(stream))
+    assert response.is_closed
+
+
+@pytest.mark.parametrize("body", [FIRST + HELLO * 3 + STOP + DONE, LARGE + STOP + DONE], ids=["small", "large"])
+def test_a_tap_may_close_the_stream(body: bytes) -> None:
+    """Was once wrong: of a large read, that was a ValueError, and the response stayed open."""
+    response = FakeResponse(body)
+    stream = ChatCompletionStream(response, on_server_sent_event=lambda event, chunks: stream.close())
+    list(stream)
+    assert response.is_closed
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+@pytest.mark.parametrize("body", [FIRST + HELLO * 3 + STOP + DONE, LARGE + STOP + DONE], ids=["small", "large"])
+def test_closing_from_another_thread_while_a_read_is_parsed(body: bytes) -> None:
+    """Was once wrong: of a large read, that was a ValueError, and the response stayed open."""
+    parsing, closed = threading.Event(), threading.Event()
+
+    def on_server_sent_event(_: Any, __: Any) -> None:
+        parsing.set()
+        assert closed.wait(30)
+
+    response = FakeResponse(body)
+    stream = ChatCompletionStream(response, on_server_sent_event=on_server_sent_event)
+    with ThreadPoolExecutor(1) as elsewhere:
+        reading = elsewhere.submit(list, stream)
+        try:
+            assert parsing.wait(30)
+            stream.close()
+        finally:
+            closed.set()
+        reading.result(30)
+    assert response.is_closed
+    assert stream.end is not None
+    assert stream.error is None
+
+
+def test_reading_on_while_another_thread_closes() -> None:
+    """Whoever closes parses what had arrived; meanwhile the consumer comes to the end of what it was given."""
+    reading, closing, read_on = threading.Event(), threading.Event(), threading.Event()
+    closer = threading.get_ident()
+
+    def on_server_sent_event(_: Any, __: Any) -> None:
+        if threading.get_ident() == closer and not closing.is_set():
+            closing.set()
+            read_on.wait(0.1)
+
+    stream = ChatCompletionStream([LARGE + STOP + DONE], on_server_sent_event=on_server_sent_event)
+
+    def consume() -> None:
+        for _ in stream:
+            reading.set()
+            assert closing.wait(30)
+        read_on.set()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        consumed = elsewhere.submit(consume)
+        assert reading.wait(30)
+        stream.close()
+        consumed.result(30)
+    assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+
+
+LATE = {
+    # The read came in time for its end, and too late for its first slice.
+    "keep-alives, then text": (b": ping\n\n" * 1000 + HELLO, {"progress_timeout": 5.0}),
+    "text, then the end": (HELLO * 100 + STOP + DONE, {"total_timeout": 5.0}),
+    "text, then an error": (HELLO * 100 + event({"error": "no"}), {"total_timeout": 5.0}),
+    "a refusal": (b"{" + b"\n\n" * 3000 + b'"error":{"message":"no"}}', {"total_timeout": 5.0, "status_code": 503}),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_large_read_is_judged_as_a_whole(name: str) -> None:
+    """Was once wrong: its first slice alone was held against the deadlines."""
+    body, options = LATE[name]
+    reads = [Read(FIRST, 1.0, False), Read(body, 99.0, False)]
+    fed = parsed(reads, False, {**NO_OPTIONS, **options})
+    assert parsed(reads, True, {**NO_OPTIONS, **options}) == fed
+    for read in READERS.values():
+        assert read(reads, {**NO_OPTIONS, **options})[1] == fed._replace(events=[], halfway="")
