@@ -1,0 +1,136 @@
+"""Text that can never become JSON: the error comes as soon as no more text could mend it, and says where."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from cases import each_case
+from hypothesis import given
+from json_beginnings import NEAR_JSON, NEVER, can_become_json, fed, often, partial
+
+from chunkfold import ChatCompletionMessage, ChatCompletionStream, Function, ParseError, PartialJSON, ToolCallDone
+from chunkfold.testing import choice, fragment, sse
+
+
+@each_case("text", NEVER)
+@each_case("as_type", [None, Any], ids=["no type", "any type"])
+def test_text_that_can_never_become_json_raises_at_once(text: str, as_type: Any) -> None:
+    parses: list[Any] = [
+        lambda: partial(text, as_type),
+        lambda: fed(text, as_type),
+        lambda: ChatCompletionMessage(content=text).parse_partial(as_type),
+    ]
+    for parse in parses:
+        with pytest.raises(ParseError, match="expected JSON, received other text") as caught:
+            parse()
+        assert not caught.value.cut
+        assert caught.value.path == ()
+        assert not caught.value.retryable
+
+
+@each_case("text", ["nope", '{"a": x1', '{"a": "\\q', '{"a": "\\q\\', "[1, 2, x"])
+@each_case("as_type", [None, dict[str, Any]], ids=["no type", "a type"])
+def test_the_error_has_the_text_as_it_came(text: str, as_type: Any) -> None:
+    live = PartialJSON(as_type)
+    with pytest.raises(ParseError) as caught:
+        live.feed(text)
+    assert caught.value.text == text
+
+
+@each_case("text", NEVER)
+def test_the_error_says_where(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        partial(text)
+    position = caught.value.position
+    assert position is not None
+    assert can_become_json(text[:position])
+    assert f"at character {position}" in str(caught.value)
+
+
+@often
+@given(NEAR_JSON | NEAR_JSON.map(lambda text: text[1:]))
+def test_it_raises_if_and_only_if_no_more_text_could_make_it_json(text: str) -> None:
+    raised = False
+    try:
+        partial(text)
+    except ParseError:
+        raised = True
+    assert raised != can_become_json(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('["\\ud83dx"]', id="an escape that is half a pair"),
+        pytest.param('["\\ude00"]', id="the other half"),
+        pytest.param("[" * 300 + "]" * 300, id="300 lists"),
+        pytest.param("[" + "1" * 4_000 + "]", id="4,000 digits"),
+        pytest.param("[0." + "1" * 11_000 + "]", id="11,000 digits"),
+    ],
+)
+def test_what_the_whole_text_may_be_does_not_raise_before(text: str) -> None:
+    live = PartialJSON()
+    for character in text:
+        live.feed(character)
+    message, value = ChatCompletionMessage(content=text), json.loads(re.sub(r"\\u(d83d|de00)", r"\\ufffd", text))
+    assert live.value == live.close() == message.parse() == message.parse(list) == message.parse_partial(list) == value
+
+
+@pytest.mark.parametrize("deep", [150, 199, 200, 300, 499])
+@pytest.mark.parametrize(
+    "text", ['"\\ud83d"', '"\\\\\\ud83d\\ud83d\\ude00\\ud83d\\\\ud83d"'], ids=["half a pair", "pairs and halves"]
+)
+def test_every_way_of_reading_gives_the_same(deep: int, text: str) -> None:
+    text = '{"a":' + "[" * deep + text + "]" * deep + "}"
+    message = ChatCompletionMessage(content=text)
+    live = PartialJSON()
+    for character in text:
+        live.feed(character)
+    found = live.value
+    assert found == message.parse() == message.parse(dict) == message.parse(dict[str, Any]) == live.close()
+    assert found == message.parse_partial() == message.parse_partial(dict) == Function(arguments=text).parse()
+    called = choice("tool_calls", tool_calls=[fragment(0, "a", "f", text)])
+    stream = ChatCompletionStream(sse({"choices": [called]}))
+    (done,) = [event for event in stream.events() if isinstance(event, ToolCallDone)]
+    assert done.parsed == found
+    while isinstance(found, dict | list):
+        (found,) = found.values() if isinstance(found, dict) else found
+    assert found in ("\N{REPLACEMENT CHARACTER}", "\\\N{REPLACEMENT CHARACTER}😀\N{REPLACEMENT CHARACTER}\\ud83d")
+
+
+@each_case("deeper", ["[", '{"a":'])
+def test_what_is_nested_deeper_than_500_is_refused_as_soon_as_it_is(deeper: str) -> None:
+    live = PartialJSON()
+    live.feed(deeper * 500)
+    assert len(repr(live.value)) > 500
+    with pytest.raises(ParseError, match="expected at most 500 levels at character") as raised:
+        live.feed(deeper * 1_000_000)
+    assert raised.value.position == 500 * len(deeper) + deeper.index(deeper.strip('"a:')[0])
+    whole = deeper * 10_000 + "1" + ("]" if deeper == "[" else "}") * 10_000
+    for parse in (ChatCompletionMessage(content=whole).parse, Function(arguments=whole).parse):
+        with pytest.raises(ParseError, match="expected at most 500 levels"):
+            parse()
+
+
+@pytest.mark.parametrize("digits", [4_300, 5_000, 20_000])
+def test_half_a_number_may_be_longer_than_the_interpreter_reads(digits: int) -> None:
+    """Then it is not shown; whether the whole is too long, the end says."""
+    text = "[" + "1" * digits
+    for half_numbers in (False, True):
+        assert partial(text, half_numbers=half_numbers) in ([], [int("1" * min(digits, 4_300))])
+
+
+# From Python 3.14 on it is the size of the stack that limits the depth: 20,000 lists may be read.
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "[" + "1" * 5_000 + "]"], ids=["lists", "digits"])
+def test_what_the_interpreter_cannot_read_is_not_cut(text: str) -> None:
+    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=text).parse):
+        with pytest.raises(ParseError) as caught:
+            parse()
+        assert not caught.value.cut
+        assert caught.value.text == text
+
+
+def test_a_lone_surrogate_is_shown_as_no_other_character() -> None:
+    assert partial('"\ud83d') in ("\ud83d", "", "\N{REPLACEMENT CHARACTER}")

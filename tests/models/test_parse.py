@@ -1,0 +1,148 @@
+"""`parse` and `parse_partial` of messages and tool calls: their values, what does not fit, and whether the text was cut."""
+
+from typing import Any
+
+import pytest
+from cases import each_case
+from hypothesis import given
+from json_beginnings import NEAR_JSON, NEVER, answer, can_become_json, is_json, often
+from json_types import City, Everything, Trip
+from pydantic import BaseModel, ValidationError
+
+from chunkfold import ChatCompletionMessage, ChatCompletionParser, Function, ParseError
+from chunkfold.testing import delta
+
+# Messages and tool calls
+
+
+def test_a_snapshot_shows_what_is_known_so_far() -> None:
+    parser = ChatCompletionParser()
+    assert parser.snapshot.message.parse_partial() is None
+    assert parser.snapshot.message.parse_partial(City) == {}
+    seen = []
+    for data in answer('{"city": "Bo', 'nn", "days": 2', "}"):
+        parser.feed(data)
+        message = parser.snapshot.message
+        seen.append((message.parse_partial(), message.parse_partial(City)))
+    assert seen == [
+        (None, {}),  # the role
+        ({"city": "Bo"}, {"city": "Bo"}),
+        ({"city": "Bonn"}, {"city": "Bonn"}),
+        *[({"city": "Bonn", "days": 2}, City(city="Bonn", days=2))] * 3,
+    ]
+    assert parser.completion().message.parse(City) == City(city="Bonn", days=2)
+
+
+ARGUMENTS = [
+    pytest.param("", None, {}, id="none yet"),
+    pytest.param(" \n", None, {}, id="blanks"),
+    pytest.param("{", None, {}, id="a beginning"),
+    pytest.param('{"city": "Bo', None, {"city": "Bo"}, id="a string that grows"),
+    pytest.param('{"city": "Bo', City, {"city": "Bo"}, id="with a type"),
+    pytest.param("", City, {}, id="a type before any"),
+    pytest.param('{"city": "Bonn"}', City, City(city="Bonn"), id="whole"),
+    pytest.param('{}{"city": "Bo', None, {"city": "Bo"}, id="a placeholder"),
+    pytest.param('{} {"city": "Bo', City, {"city": "Bo"}, id="a placeholder and a blank"),
+    pytest.param("[1, 2", None, {}, id="no object"),
+]
+
+
+@each_case(("arguments", "as_type", "value"), ARGUMENTS)
+def test_what_is_known_of_arguments(arguments: str, as_type: Any, value: Any) -> None:
+    function = Function(name="f", arguments=arguments)
+    assert function.parse_partial(as_type) == value
+    assert function.arguments == arguments
+
+
+@each_case("arguments", ["nope", "{'a'", '{"a": 1,}', "{}[1", "{}1"])
+@each_case("as_type", [None, City])
+def test_arguments_that_can_never_become_json_raise_too(arguments: str, as_type: Any) -> None:
+    with pytest.raises(ParseError) as caught:
+        Function(arguments=arguments).parse_partial(as_type)
+    assert (caught.value.text, caught.value.cut) == (arguments, False)
+
+
+def test_blanks_at_the_end_of_an_open_string_belong_to_it() -> None:
+    assert Function(arguments='{"city": "New ').parse_partial() == {"city": "New "}
+    with pytest.raises(ParseError):
+        Function(arguments='{"city": "New\n').parse_partial()
+
+
+def test_content_of_a_wrong_type_is_no_text() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(delta("stop", content=5))
+    assert parser.snapshot.message.parse_partial() is None
+
+
+# The final parse: which part of the value does not fit, and whether the text was cut
+
+
+MISFITS = [
+    pytest.param(City, '{"city": 5}', ("city",), id="a field"),
+    pytest.param(City, '{"days": 2}', ("city",), id="a field that is missing"),
+    pytest.param(City, "[]", (), id="the value"),
+    pytest.param(Trip, '{"title": "", "stops": [{"city": ""}, {"city": null}]}', ("stops", 1, "city"), id="inside of others"),
+    pytest.param(dict[str, City], '{"a": {"city": ""}, "b": {"city": 1}}', ("b", "city"), id="a dict"),
+    pytest.param(list[int], '[1, "z"]', (1,), id="a list"),
+    pytest.param(Everything, '{"name": "", "otherName": 5}', ("otherName",), id="an alias"),
+    pytest.param(int | str, "[]", (), id="a union"),
+    pytest.param(Everything, '{"name": "", "mixed": []}', ("mixed",), id="a union in a field"),
+    pytest.param(Everything, '{"name": "", "pet": {"kind": "dog", "born": 1.5}}', ("pet", "born"), id="a discriminated union"),
+    pytest.param(dict[int, int], '{"z": 1}', ("z",), id="a key"),
+]  # fmt: skip
+
+
+@each_case(("as_type", "text", "path"), MISFITS)
+def test_the_error_names_the_place_that_does_not_fit(as_type: Any, text: str, path: tuple[str | int, ...]) -> None:
+    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=text).parse):
+        with pytest.raises(ParseError) as caught:
+            parse(as_type)
+        error = caught.value
+        assert (error.text, error.path, error.position, error.cut) == (text, path, None, False)
+        assert isinstance(error.__context__, ValidationError)
+
+
+@each_case("text", [case for case in NEVER if case.values[0].strip()])  # blanks alone are no text at all
+@each_case("as_type", [None, City])
+def test_what_no_more_text_could_make_json_is_not_cut(text: str, as_type: Any) -> None:
+    assert not can_become_json(text)
+    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=f"  {text}").parse):
+        with pytest.raises(ParseError) as caught:
+            parse(as_type)
+        error = caught.value
+        assert (error.cut, error.path, error.text.lstrip(" ")) == (False, (), text)
+        assert error.position is not None
+        assert f"character {error.position}" in str(error)
+        assert can_become_json(error.text[: error.position])
+
+
+@each_case("text", ["[1]", "false", '"a {}"'])
+def test_arguments_that_are_no_object_do_not_fit(text: str) -> None:
+    with pytest.raises(ParseError, match="expected") as caught:
+        Function(arguments=text).parse()
+    assert (caught.value.cut, caught.value.position) == (False, None)
+
+
+@often
+@given(NEAR_JSON | NEAR_JSON.map(lambda text: text[1:]))
+def test_cut_is_what_more_text_could_make_json(text: str) -> None:
+    cut = None
+    try:
+        ChatCompletionMessage(content=text).parse()
+    except ParseError as error:
+        cut = error.cut
+    assert cut == (None if is_json(text) else can_become_json(text) and not text.isspace() and text != "")
+
+
+def test_a_type_is_not_mistaken_for_one_that_equals_it() -> None:
+    """`A | B` equals `B | A`, but of two that both fit the first one is meant."""
+
+    class A(BaseModel):
+        x: int = 0
+
+    class B(BaseModel):
+        x: int = 0
+
+    function = Function(arguments='{"x": 1}')
+    assert [type(function.parse(as_type)) for as_type in (A | B, B | A)] == [A, B]
+    assert [type(function.parse_partial(as_type)) for as_type in (A | B, B | A)] == [A, B]
