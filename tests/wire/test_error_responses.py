@@ -1,0 +1,376 @@
+"""HTTP errors: what the response and its body say, how long to wait, the id of the request, redirects."""
+
+import json
+from email.message import Message
+from typing import Any
+
+import pytest
+from cases import each_case
+from error_bodies import ANY, INNER, LIMITED, NO_MESSAGE, data, failure
+from parsed_bodies import parsed
+
+from chunkfold import (
+    APIStatusError,
+    ChatCompletionParser,
+    ServerSentEvent,
+    StreamEnd,
+    error_from_response,
+    parse_payload,
+)
+from chunkfold.testing.wire import compact_json
+from chunkfold.wire.api_errors import api_error
+
+# HTTP errors
+
+
+RESPONSES = [
+    pytest.param({"error": LIMITED}, "slow down", "rate_limit_exceeded", id="OpenAI"),
+    pytest.param({"error": "overloaded"}, "overloaded", None, id="a string"),
+    pytest.param([{"error": {"message": "quota", "code": 429}}], "quota", 429, id="Google"),
+    pytest.param([{"message": "bad", "code": "E1"}, {"message": "no"}], "bad; no", "E1", id="a list of several"),
+    pytest.param({"object": "error", "message": "bad", "code": 40003}, "bad", 40003, id="vLLM"),
+    pytest.param({"detail": "Not Found"}, "Not Found", None, id="FastAPI"),
+    pytest.param({"message": "Forbidden"}, "Forbidden", None, id="AWS"),
+    pytest.param({"Message": "Forbidden"}, "Forbidden", None, id="AWS, in capitals"),
+    pytest.param({"throttlingException": {"message": "slow"}}, "slow", None, id="Bedrock"),
+    pytest.param({"success": False, "errors": [{"code": 7003, "message": "no"}]}, "no", 7003, id="Cloudflare"),
+    pytest.param({"errors": [{"code": "e", "message": "no"}], "status_code": 4}, "no", "e", id="watsonx"),
+    pytest.param({"error_code": 17, "error_msg": "no"}, "no", 17, id="Baidu"),
+    pytest.param({"Response": {"Error": {"Code": "E", "Message": "no"}}}, "no", "E", id="Tencent"),
+    pytest.param({"error_code": "GONE", "message": "no"}, "no", "GONE", id="Databricks"),
+    pytest.param({"msg": "x", "code": "E1"}, "x", "E1", id="others"),
+    pytest.param({"error_msg": "404 Route Not Found"}, "404 Route Not Found", None, id="APISIX"),
+    pytest.param({"fault": {"faultstring": "x", "detail": {"errorcode": "y"}}}, "x", None, id="Apigee"),
+    pytest.param({"httpStatus": 401, "messages": [{"errorCode": "e", "message": "x"}]}, "x", None, id="IONOS"),
+    pytest.param(b"upstream connect error\n", "upstream connect error", None, id="text"),
+    pytest.param(b"<html>502</html>", "<html>502</html>", None, id="HTML"),
+    pytest.param(b'{"error": {"mess', '{"error": {"mess', None, id="cut JSON"),
+    pytest.param(b"", ANY, None, id="nothing"),
+    pytest.param(b"null", ANY, None, id="null"),
+    pytest.param({"error": None}, ANY, None, id="a null error"),
+    pytest.param(b"[" * 10_000, ANY, None, id="deep"),
+]
+
+
+@each_case(("body", "message", "code"), RESPONSES)
+def test_error_from_response(body: Any, message: str, code: Any) -> None:
+    headers = {"X-Request-ID": "req_1", "Content-Type": "application/json", "x-ratelimit-remaining": "0"}
+    raw = body if isinstance(body, bytes) else compact_json(body)
+    error = error_from_response(429, headers, raw)
+    assert type(error) is APIStatusError
+    assert error.status_code == 429  # the response's own; the body has no say
+    assert error.code == code
+    assert error.request_id == "req_1"
+    assert error.headers["x-ratelimit-remaining"] == "0"
+    assert error.headers["content-type"] == "application/json"
+    assert error.retryable
+    assert "429" in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < 1_000
+    if message is not ANY:
+        assert error.message == message
+        assert message.replace('"', "") in str(error).replace('"', "").replace("\\", "")
+    if not isinstance(body, bytes):
+        assert error.raw == (body[0] if isinstance(body, list) and len(body) == 1 else body)
+    elif body and body != b"null" and len(body) < 1000:
+        assert error.raw == body.decode().strip()
+
+
+@each_case("first", [b"id:1\n", b"retry: 5\n", b": hi\n\n", b"data: {}\n\n", b""])
+def test_the_error_of_a_refused_response_that_is_an_event_stream(first: bytes) -> None:
+    body = first + b'event:error\n:HTTP_STATUS/429\ndata:{"code":"Throttling","message":"slow down"}\n\n'
+    error = error_from_response(429, {}, body)
+    assert (error.message, error.code) == ("slow down", "Throttling")
+
+
+@each_case(
+    "body",
+    [
+        b"event: error\n: overloaded\n\n",
+        b"event: error\ndata: overloaded\n\n",
+        b'event: error\ndata: {\ndata: "message": "overloaded"\ndata: }\n\n',
+        b'error: {"code": 503, "message": "overloaded"}\n\n',
+    ],
+)
+def test_the_error_of_a_refused_response_that_is_an_error_event(body: bytes) -> None:
+    assert error_from_response(503, {}, body).message == "overloaded"
+
+
+def test_the_parser_gives_the_same_error() -> None:
+    headers = {"X-Request-ID": "req_1", "Retry-After": "3"}
+    raw = compact_json({"error": LIMITED})
+    parser = parsed(raw, status_code=503, headers=headers)
+    error, same = parser.error, error_from_response(503, headers, raw)
+    assert isinstance(error, APIStatusError)
+    assert parser.end is StreamEnd.FAILED
+    assert str(error) == str(same)
+    for name in ("error", "status_code", "code", "type", "param", "request_id", "retry_after", "raw", "headers"):
+        assert getattr(error, name) == getattr(same, name)
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(400, False), (401, False), (404, False), (429, True), (503, True)])
+def test_a_response_is_retried_by_its_own_status(status: int, retryable: bool) -> None:
+    error = error_from_response(status, {}, b'{"error":{"message":"x","code":"server_error"}}')
+    assert error.status_code == status
+    assert error.retryable is retryable
+
+
+@each_case(("told", "retryable"), [("true", True), ("false", False), ("maybe", None), ("", None)])
+def test_what_the_response_says_of_a_retry_counts_first(told: str, retryable: bool | None) -> None:
+    for status, by_status in ((400, False), (429, True)):
+        error = error_from_response(status, {"X-Should-Retry": told}, b"{}")
+        assert error.retryable is (by_status if retryable is None else retryable)
+
+
+@each_case("word", ["exceed_context_size_error", "context_length_exceeded"])
+def test_a_request_that_is_too_long_is_not_retried(word: str) -> None:
+    error = failure({"error": {"code": 500, "message": "x", "type": word}})
+    assert (error.status_code, error.retryable) == (500, False)
+
+
+# How long to wait
+
+
+NOON = "Wed, 21 Oct 2015 12:00:00 GMT"
+WAITS = [
+    pytest.param({"retry-after": "7"}, 7.0, id="seconds"),
+    pytest.param({"retry-after": "0"}, 0.0, id="at once"),
+    pytest.param({"retry-after": "1.5"}, 1.5, id="a fraction"),
+    pytest.param({"Retry-After": " 7 "}, 7.0, id="names in any case, blanks around"),
+    pytest.param({"retry-after-ms": "250"}, 0.25, id="milliseconds"),
+    pytest.param({"retry-after-ms": "250", "retry-after": "7"}, 0.25, id="milliseconds first: they say more"),
+    pytest.param({"retry-after-ms": "soon", "retry-after": "7"}, 7.0, id="unless they are nonsense"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": NOON}, 30.0, id="a date, against Date"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 14:00:30 +0200", "date": NOON}, 30.0, id="in another time zone"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 11:59:00 GMT", "date": NOON}, 0.0, id="a date that has passed"),
+    pytest.param({"retry-after": "Wed Oct 21 12:00:30 2015", "date": NOON}, 30.0, id="a date of asctime"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT"}, None, id="a date without Date: no clock is asked"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 GMT", "date": "noon"}, None, id="a Date that is none"),
+    pytest.param({"retry-after": "Wed, 21 Oct 2015 12:00:30 -0000", "date": NOON}, ANY, id="a date of no zone"),
+    pytest.param({}, None, id="not sent"),
+    *(
+        pytest.param({"retry-after": text, "date": NOON}, None, id=f"nonsense: {text!r}")
+        for text in (
+            *("", "soon", "-1", "nan", "inf", "-inf", "1e999", "0x10", "1_000", "\u0661", "7 s", "7;8", "--7"),
+            *("Wed, 99 Oct 2015 12:00:30 GMT", "Wed, 21 Oct 99999999999999999999 12:00:30 GMT"),
+            *("Wed, 21 Oct 2015 12:00:30 +99999999999999999999", "21 Oct", ",", "Wed,"),
+        )
+    ),
+    pytest.param({"llm_provider-retry-after": "7"}, 7.0, id="LiteLLM"),
+    pytest.param({"llm_provider-retry-after-ms": "250", "llm_provider-retry-after": "7"}, 0.25, id="LiteLLM, ms"),
+    pytest.param({"llm_provider-retry-after-ms": "250", "retry-after": "7"}, 7.0, id="LiteLLM's own first"),
+    pytest.param({"llm_provider-retry-after": "7", "retry-after": "soon"}, 7.0, id="unless it is nonsense"),
+    pytest.param({"retry-after-ms": "-1"}, None, id="milliseconds below 0"),
+    pytest.param({"retry-after-ms": "nan"}, None, id="no milliseconds"),
+]
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+
+
+@each_case(
+    ("details", "seconds"),
+    [
+        ([{"@type": "x"}, RETRY_INFO], 34.5),
+        ([5, {"retryDelay": "0s"}], 0.0),
+        *(([{"retryDelay": delay}], None) for delay in ("", "s", "1m", "-1s", "1e9s", "infs", 5, None)),
+        (RETRY_INFO, None),
+        (None, None),
+    ],
+)
+def test_a_wait_in_the_body(details: Any, seconds: float | None) -> None:
+    """Google's compatible endpoint has no header for it."""
+    body = {"error": {"code": 429, "message": "x", "details": details}}
+    assert failure(body).retry_after == seconds
+    assert error_from_response(429, {}, json.dumps(body).encode()).retry_after == seconds
+    assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
+
+
+@each_case(
+    ("metadata", "seconds"),
+    [
+        ({"retry_after_seconds": 11, "retry_after_seconds_raw": 10.918}, 11.0),
+        ({"retry_after_seconds": 0.5}, 0.5),
+        ({"raw": json.dumps(INNER), "retry_after_seconds": 11}, 11.0),
+        ({"raw": json.dumps(INNER), "retry_after_seconds": None}, 7.0),
+        *(({"retry_after_seconds": wait}, None) for wait in (None, -1, True, float("inf"), 10**20, [], "soon")),
+        ("11", None),
+    ],
+)
+def test_a_wait_in_the_metadata(metadata: Any, seconds: float | None) -> None:
+    """Within a stream, OpenRouter has no header for it."""
+    body = {"error": {"code": 429, "message": "x", "metadata": metadata}}
+    assert api_error(body["error"], body).retry_after == seconds
+
+
+def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
+    passed_on = json.dumps({"error": {"message": "x", "metadata": {"retry_after_seconds": 9}}})
+    assert failure({"error": {"message": passed_on}}).retry_after == 9.0
+
+
+@each_case(
+    "body",
+    [
+        {"error": {"message": "x", "request_id": "b"}},
+        {"error": {"message": "x"}, "request_id": "b"},
+        {"error": {"message": "x", "request_id": ""}, "request_id": "b"},
+    ],
+)
+def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
+    assert failure(body).request_id == "b"
+    for headers, expected in ({}, "b"), ({"x-request-id": "a"}, "a"):
+        assert error_from_response(400, headers, json.dumps(body).encode()).request_id == expected
+        assert parsed(data(body), headers=headers).error.request_id == expected
+    assert failure({"error": {"message": "x", "request_id": 5}}).request_id is None
+    assert failure({"title": "Bad Request", "status": 400, "detail": "x", "requestId": "b"}).request_id == "b"  # NVIDIA
+
+
+def test_headers_of_urllib_and_one_without_a_value() -> None:
+    message: Any = Message()
+    message["Retry-After"], message["X-Request-ID"] = "7", "a"
+    without: Any = {"retry-after": "7", "x-request-id": None, "request-id": "a", "x": None}
+    for headers in message, without:
+        error = error_from_response(429, headers, b"")
+        assert (error.retry_after, error.request_id) == (7.0, "a")
+        assert "x" not in error.headers
+        assert ChatCompletionParser(headers=headers).request_id == "a"
+
+
+def test_headers_in_bytes() -> None:
+    headers: Any = {b"Retry-After": b"7", b"X-Request-ID": "a"}
+    error = error_from_response(429, headers, b"")
+    assert (error.retry_after, error.request_id) == (7.0, "a")
+
+
+@each_case(("headers", "seconds"), WAITS)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    error = error_from_response(429, headers, b"")
+    if seconds is not ANY:
+        assert error.retry_after == seconds
+    assert error.retry_after is None or type(error.retry_after) is float
+    # The same from the headers of a stream whose body has the error.
+    assert parsed(data({"error": {"message": "x"}}), headers=headers).error.retry_after == error.retry_after
+
+
+@each_case(
+    ("headers", "expected"),
+    [
+        ({"X-Request-Id": "a"}, "a"),
+        ({"request-id": "a"}, "a"),
+        *(({name: "a"}, "a") for name in ("x-oneapi-request-id", "apim-request-id", "x-amzn-requestid")),
+        *(({name: "a"}, "a") for name in ("x-generation-id", "mistral-correlation-id", "x-ds-trace-id", "x-log-id")),
+        ({"x-msh-trace-id": "b", "Msh-Request-Id": "a"}, "a"),
+        ({"trace-id": "b", "minimax-request-id": "a", "alb_request_id": "c"}, "a"),
+        *(({name: "a"}, "a") for name in ("x-trace-id", "trace-id", "Nvcf-Reqid")),
+        ({"x-litellm-call-id": "a"}, "a"),
+        ({"X-Portkey-Trace-Id": "a"}, "a"),
+        ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c", "request-id": "b", "x-request-id": "a"}, "a"),
+        ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c", "request-id": "b"}, "b"),
+        ({"x-portkey-trace-id": "d", "x-litellm-call-id": "c"}, "c"),
+        ({"x-requests": "a"}, None),
+    ],
+)
+def test_request_id(headers: dict[str, str], expected: str | None) -> None:
+    """OpenAI, Anthropic, LiteLLM and Portkey have names of their own for it."""
+    assert error_from_response(500, headers, b"").request_id == expected
+    parser = parsed(data({"error": {"message": "x"}}), headers=headers)
+    assert parser.request_id == parser.error.request_id == expected
+
+
+def test_headers_are_looked_up_in_any_case_and_show_no_values() -> None:
+    headers = error_from_response(429, {"Retry-After": "3", "Set-Cookie": "secret"}, b"").headers
+    assert dict(headers) == {"retry-after": "3", "set-cookie": "secret"}
+    assert headers["RETRY-AFTER"] == "3"
+    assert ("Retry-after" in headers, len(headers), headers.get("x")) == (True, 2, None)
+    assert "secret" not in repr(headers)
+
+
+@pytest.mark.parametrize("before", [b"", b"\n", b": hello\n", b"event: error\n"])
+def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
+    body = before + b'data: {"error":{"message":"no credit","code":"insufficient_quota"}}\n\ndata: [DONE]\n\n'
+    for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
+        error = error_from_response(429, {}, cut)
+        assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
+
+
+def test_a_refusal_of_apisix_has_its_message() -> None:
+    assert error_from_response(404, {}, b'{"error_msg":"404 Route Not Found"}').message == "404 Route Not Found"
+
+
+@pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
+def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
+    assert error_from_response(503, {}, body).message == body.decode().strip()
+
+
+# Redirects
+
+
+@each_case(
+    ("location", "told"),
+    [
+        ("https://api.example/v1/chat/completions", ", redirected to 'https://api.example/v1/chat/completions'"),
+        ("HTTPS://api.example:8443/v1", ", redirected to 'https://api.example:8443/v1'"),
+        ("https://user:secret@api.example/v1?key=secret#secret", ", redirected to 'https://api.example/v1'"),
+        ("//user:secret@api.example/v1", ", redirected to '//api.example/v1'"),
+        ("/v1/models/a-b:stream?key=secret", ", redirected to '/v1/models/a-b:stream'"),
+        ("https://[::1]:80", ", redirected to 'https://[::1]:80'"),
+        ("https://api.example/v1;id=secret", ", redirected to 'https://api.example'"),
+        ("https://api.example/user:secret@v1", ", redirected to 'https://api.example'"),
+        ("https://api.example/v1%3Fkey%3Dsecret", ", redirected to 'https://api.example'"),
+        ("https://api.example/a\x1b[2Jb", ", redirected to 'https://api.example'"),
+        *[
+            (where, "")
+            for where in ("", "secret", "user:secret@api.example", "data:text/plain,secret", "http:///a@secret")
+        ],
+        *[(where, "") for where in ("http:secret", "http://[secret", "?secret", "http:\\\\user:secret@host")],
+    ],
+)
+@each_case("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_told_without_what_may_be_secret(status: int, location: str, told: str) -> None:
+    error = error_from_response(status, {"Location": location}, b"")
+    assert str(error) == f"HTTP {status}{told}: the provider sent an error without a message"
+    assert error.headers["location"] == location
+
+
+@each_case(
+    ("value", "told"),
+    [
+        ({"code": "foo"}, ": code 'foo'"),
+        ({"code": 503, "type": "busy"}, ": code 503, type 'busy'"),
+        ({"type": "a\x1b[2J"}, ": type 'a\\x1b[2J'"),
+        ({"message": "", "code": None}, ""),
+        ({"param": "x"}, ""),
+    ],
+)
+def test_an_error_without_a_message_shows_its_code_and_type(value: dict[str, Any], told: str) -> None:
+    error = parse_payload(ServerSentEvent(json.dumps({"error": value}).encode())).error
+    assert str(error) == f"the provider sent an error without a message{told}"
+
+
+@each_case(
+    ("body", "told"),
+    [
+        (
+            b'{"httpMessage": "no\x1b[2J",\n "moreInformation": "x"}',
+            ': {"httpMessage": "no\\x1b[2J", "moreInformation": "x"}',
+        ),
+        (b'{"x": "' + b"y" * 1000 + b'"}', f': {{"x": "{"y" * 193}...'),
+        (b'{"error": {"code": 5}, "x": "y"}', ": code 5"),
+        (b"", ""),
+    ],
+)
+def test_a_response_without_a_message_is_quoted(body: bytes, told: str) -> None:
+    assert str(error_from_response(400, {}, body)) == f"HTTP 400: {NO_MESSAGE}{told}"
+
+
+def test_a_long_redirect_is_cut_and_another_status_has_none() -> None:
+    headers = {"location": "https://api.example/" + "a/" * 5000}
+    assert len(str(error_from_response(307, headers, b'{"error":"moved"}'))) < 260
+    assert str(error_from_response(307, headers, b'{"error":"moved"}')).endswith("...: moved")
+    for status in (300, 304, 401, 503):
+        assert "api.example" not in str(error_from_response(status, headers, b""))
+
+
+def test_a_byte_order_mark_hides_no_error() -> None:
+    error = error_from_response(400, {}, b'\xef\xbb\xbf{"error":{"message":"bad","code":"c"}}')
+    assert (error.error.message, error.code) == ("bad", "c")

@@ -1,0 +1,262 @@
+"""Errors in the framing: in fields and comments of a block, between the blocks, and behind an event that was cut."""
+
+from typing import Any
+
+import pytest
+from cases import each_case
+from error_bodies import chunk, data, failure_of
+from parsed_bodies import parsed
+
+from chunkfold import APIError, InvalidChunkError, LimitExceededError, StreamEnd
+from chunkfold.testing import DONE, delta
+from chunkfold.testing.wire import compact_json
+
+FIELDS = [
+    pytest.param(b"error: overloaded\n\n", id="no JSON"),
+    *(pytest.param(b"error: %cboom\n\n" % sign, id=f"what begins like JSON: {sign}") for sign in (b"{", b"[", b'"')),
+    pytest.param(b"error\n\n", id="no value"),
+    pytest.param(b"error:\n\n", id="an empty value"),
+    pytest.param(b"error: null\n\n", id="null"),
+    pytest.param(b"error:  false \n\n", id="false, with blanks"),
+    pytest.param(b'event: log\ndata: {"object":"error","message":"x"}\n\n', id="an error object in another event"),
+    pytest.param(b'errors: {"message":"x"}\n\n', id="another name"),
+    pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
+    pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
+    pytest.param(b"event: error\n\n", id="an error event without data"),
+    pytest.param(b"event: error\n:\n\n", id="an error event with an empty comment"),
+    pytest.param(b"event: error\n: keep-alive\n\n", id="an error event with a keep-alive"),
+    pytest.param(b"event: error\n:PING\n: \n: ping - 2026-01-01 00:00:00\n\n", id="an error event with others"),
+    pytest.param(b"event: error\n: OPENROUTER PROCESSING\n\n", id="an error event with that of OpenRouter"),
+    pytest.param(b'event: log\ndata: tried, got data: {"error":{"message":"x"}}\n\n', id="in the text of a log"),
+    pytest.param(b'event: log\ndata: {"tried":data: {"error":{"message":"x"}}\n\n', id="in the JSON of a log"),
+    pytest.param(b'event: progress\ndata: {"choices":null,"message":"thinking"}\n\n', id="a message in another event"),
+    pytest.param(b'{\n"status": "ok"\n}\n\n', id="bare JSON without an error"),
+    pytest.param(b'{\n"error": null\n}\n\n', id="bare JSON, null"),
+    pytest.param(b'{\n"error": {\n"message": "x"\n}\n\n', id="bare JSON, cut"),
+    pytest.param(b'{\n"error": {\n"message": "' + b"x" * 2**20 + b'"\n}\n}\n\n', id="bare JSON, too long"),
+    pytest.param(b'{\n\n"error": {\n"message": "x"\n}\n}\n\n', id="bare JSON with a blank line"),
+]
+
+
+@each_case("block", FIELDS)
+def test_no_error_in_the_framing(block: bytes) -> None:
+    assert parsed(data(chunk("a")) + block + data(chunk("b", "stop")) + DONE).completion().text == "ab"
+
+
+COMMENTED = [
+    pytest.param(b"event: error\n: overloaded\n\n", id="a comment (Dynamo)"),
+    pytest.param(b"event: error\n:overloaded\n\n", id="without a blank"),
+    pytest.param(b"event: error\n: overloaded\n: more\nid: 1\n\n", id="the first of several"),
+    pytest.param(b'event: error\n: {"message":"overloaded","code":503}\n\n', id="JSON"),
+    pytest.param(b"event: error\n: keep-alive\n: overloaded\n\n", id="after a keep-alive"),
+    pytest.param(b"event: error\n: keep alive 5\n:\n: overloaded\n\n", id="after others"),
+    pytest.param(b": a\n\nevent: error\n: overloaded\n: b\n: c\n\n: d\n", id="among short lines"),
+    pytest.param(b"event: error\n: overloaded\n", id="without a blank line"),
+    pytest.param(b"event: error\n: overloaded", id="without a line end"),
+]
+
+
+@each_case("block", COMMENTED)
+@each_case("before", [data(chunk("a")), b": hi\n\n", b""])
+def test_an_error_in_a_comment(block: bytes, before: bytes) -> None:
+    """The name leaves no doubt, although the standard dispatches no event without data."""
+    for line_end in (b"\n", b"\r\n", b"\r"):
+        body = (before + block + (DONE if block.endswith(b"\n\n") else b"")).replace(b"\n", line_end)
+        for size in (len(body), 1, 5):
+            parser = parsed(body, size)
+            assert (parser.end, str(parser.error)) == (StreamEnd.FAILED, "overloaded"), (line_end, size)
+            assert parser.anomalies[-1].rule.id == "CF601"
+
+
+@each_case(
+    "error", [b'{"error":{"message":"m"}}\n', b'{\n"error": {\n"message": "m"\n}\n}\n', b'error: {"message":"m"}\n']
+)
+def test_an_error_in_full_counts_before_a_comment(error: bytes) -> None:
+    for lines in (b": x\n" + error, error + b": x\n", b": x\n: y\n" + error):
+        assert failure_of(data(chunk("a")) + b"event: error\n" + lines + b"\n").message == "m"
+
+
+A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
+IN_LINES = b'{\n "error": {\n  "message": "m"\n }\n}\n'
+
+
+def test_an_error_event_that_goes_on_with_the_end_has_several_payloads() -> None:
+    parser = parsed(b'event: error\ndata: {"message":"m"}\n' + DONE)
+    assert [(one.rule.id, one.count) for one in parser.anomalies] == [("CF601", 1), ("CF102", 1)]
+
+
+@each_case("behind", [DONE, data({"message": "n"})])
+def test_of_an_error_event_of_several_lines_each_byte_is_noted_once(behind: bytes) -> None:
+    parser = parsed(b'event: error\ndata: {"message":"m\xff"}\n' + behind)
+    assert [(one.rule.id, one.count) for one in parser.anomalies if one.rule.id == "CF107"] == [("CF107", 1)]
+
+
+@each_case(
+    ("block", "text"),
+    [
+        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR + b"\n", "a", id="after a chunk"),
+        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR, "a", id="after a chunk, at the end"),
+        pytest.param(A_BARE_ERROR + DONE, "", id="before the end"),
+        pytest.param(IN_LINES + DONE, "", id="in several lines, before the end"),
+        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + IN_LINES + b"\n", "a", id="and after a chunk"),
+        pytest.param(A_BARE_ERROR + DONE.rstrip(), "", id="before an end without a blank line"),
+        pytest.param(b"id: 1\n" + A_BARE_ERROR + DONE, "", id="between an id and the end"),
+        pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),
+        pytest.param(b'event: error \ndata: {"message":"m"}\n\n', "", id="a blank after the event's name"),
+        pytest.param(b'event: error\ndata: data: {"message":"m"}\n\n', "", id="a doubled prefix"),
+        pytest.param(b'event: error\ndata: {"message":"m"}\n' + DONE, "", id="with the event's name, before the end"),
+        pytest.param(b'event: error\ndata: {"message":"m"}\ndata: [DONE]', "", id="the same without a line end"),
+        pytest.param(b'event: error\ndata: {"message":"m"}\ndata: at f.py\n\n', "", id="and before text"),
+        pytest.param(
+            b"event: error \n" + data(chunk("a")).rstrip() + b'\ndata: {"message":"m"}\n\n', "a", id="a chunk before it"
+        ),
+    ],
+)
+def test_an_error_in_a_block_with_other_lines(block: bytes, text: str) -> None:
+    """Was once wrong: where every choice had finished, nothing told of the error."""
+    body = data(chunk("", "stop")) + block
+    for size in (len(body), 1, 5):
+        parser = parsed(body, size)
+        assert (parser.end, str(parser.error), parser.snapshot.text) == (StreamEnd.FAILED, "m", text)
+
+
+@each_case("comment", [b"ping timeout", b"processing failed", b"503", b"heartbeat lost"])
+def test_a_comment_that_only_begins_like_a_keep_alive_is_an_error(comment: bytes) -> None:
+    assert failure_of(b"event: error\n: " + comment + b"\n\n").message == comment.decode()
+
+
+def test_comments_are_kept_up_to_a_limit() -> None:
+    body = b"event: error\n: ping\n" + b": ping %d\n" % 1 * 100_000 + b": overloaded\n\n"
+    assert parsed(data(chunk("a")) + body + data(chunk("b", "stop")) + DONE).completion().text == "ab"
+    assert failure_of(b"event: error\n" + b": ping\n" * 9000 + b": overloaded\n\n").message == "overloaded"
+
+
+def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
+    for lines in (b": x\ndata: overloaded\n", b"data: overloaded\n: x\n"):
+        assert failure_of(b"event: error\n" + lines + b"\n").message == "overloaded"
+    body = data(chunk("a")) + b"event: error\n\n: x\n\nevent: ping\n: x\n\n" + data(chunk("b", "stop")) + DONE
+    assert parsed(body).completion().text == "ab"
+
+
+CUT = b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"wor\n'
+WHOLE = data(chunk("b")).removesuffix(b"\n")
+ADDED = b'data: {"error":{"type":"upstream_error","message":"reset"}}\n'
+WRAPPED = b'data: [{"error":{"type":"upstream_error","message":"reset"}}]\n'
+
+
+@each_case("named", [b"", b"event: error\n"])
+@each_case(
+    ("lines", "text"), [(CUT, "a"), (WHOLE, "ab"), (WHOLE + CUT, "ab"), (CUT + WHOLE, "ab"), (b"data: \n" + CUT, "a")]
+)
+@each_case(
+    "ending",
+    [
+        *(ADDED + b"\n", ADDED, WRAPPED + b"\n", WRAPPED),
+        *(ADDED + DONE, WRAPPED + DONE.rstrip(), ADDED + b"data: [DONE] \n\n"),
+    ],
+)
+def test_an_error_right_behind_an_event_that_was_cut(named: bytes, lines: bytes, text: str, ending: bytes) -> None:
+    """A gateway adds it where its upstream broke off, so both are lines of one event."""
+    parser = parsed(data(chunk("a")) + lines + named + ending)
+    assert isinstance(parser.error, APIError)
+    assert (parser.error.message, parser.error.status_code) == ("reset", 502)
+    assert parser.snapshot.text == text
+    assert "CF102" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+@each_case("prefix", [b"data: ", b"data:"])
+@each_case("ending", [b"\n\n" + DONE, b"\n" + DONE, b"\n\n", b"\n", b""])
+def test_an_error_spliced_into_an_event_that_was_cut(prefix: bytes, ending: bytes) -> None:
+    """A proxy writes its own frame where its upstream broke off, in the middle of a line."""
+    body = data(chunk("a")) + CUT.rstrip() + prefix + ADDED.removeprefix(b"data: ").rstrip() + ending
+    for size in (len(body), 1):
+        parser = parsed(body, size)
+        assert isinstance(parser.error, APIError)
+        assert (parser.error.message, parser.error.status_code, parser.snapshot.text) == ("reset", 502, "a")
+
+
+def test_also_one_that_is_a_text() -> None:
+    assert failure_of(data(chunk("a")) + CUT + b'data: {"error":"reset"}\n\n').message == "reset"
+
+
+@each_case("line", [CUT.rstrip() + b'{"error":"reset"}', b'data: tried, got data: {"error":"reset"}'])
+def test_an_error_without_its_field_or_behind_text_that_is_not_json_is_not_spliced(line: bytes) -> None:
+    assert type(parsed(data(chunk("a")) + line + b"\n\n" + DONE).error) is InvalidChunkError
+
+
+def test_text_that_looks_like_a_spliced_error_is_text() -> None:
+    said = 'data: {"error":"reset"}'
+    assert parsed(data(chunk(said, "stop")) + DONE).completion().text == said
+
+
+@each_case("last", [b'data: {"id":"y"}\n', b"data: [1]\n", b"data: reset\n", b'data: {"message":"reset"}\n'])
+def test_what_is_no_error_without_doubt_does_not_excuse_the_event_before(last: bytes) -> None:
+    """Nor one that it is spliced into."""
+    for cut in (CUT, CUT.rstrip()):
+        assert type(parsed(data(chunk("a")) + cut + last + b"\n" + DONE).error) is InvalidChunkError
+    assert failure_of(b"event: error\n" + CUT + last + b"\n").message.startswith('{"id"')
+
+
+def test_an_error_behind_too_many_lines() -> None:
+    assert isinstance(parsed(b"data: {}\n" * 10_001 + ADDED + b"\n").error, LimitExceededError)
+
+
+BARE = [
+    pytest.param({"code": "workflow_error", "message": "x", "details": "ValueError"}, id="a code and a message"),
+    pytest.param({"code": "STREAM_ERROR", "message": "x"}, id="a code in capitals"),
+    pytest.param({"object": "error", "message": "x", "code": 400}, id="an object named error"),
+    pytest.param({"type": "error", "message": "x"}, id="a type named error"),
+    pytest.param({"id": 1, "error": {"message": "x"}}, id="an envelope behind another key"),
+]
+
+
+@each_case("body", BARE)
+@each_case("ending", [b"", b"\n", b"\n\n", b"\n\n" + DONE])
+@each_case("before", [data(chunk("a")), b": hi\n\n"])
+def test_an_error_as_bare_json_of_another_shape(body: Any, ending: bytes, before: bytes) -> None:
+    assert failure_of(before + compact_json(body) + ending).message == "x"
+
+
+@each_case(
+    "body",
+    [
+        {"level": "info", "message": "x"},
+        {"level": "warn", "msg": "x", "error": "connection reset"},
+        {"level": "info", "code": "I100", "message": "x"},
+        {"code": 1, "message": "success"},
+        {"detail": "x"},
+        {"code": 0, "message": "ok"},
+        {"error": None},
+    ],
+)
+def test_bare_json_that_may_be_anything_is_ignored(body: Any) -> None:
+    parser = parsed(data(chunk("a")) + compact_json(body) + b"\n\n" + data(chunk("b", "stop")) + DONE)
+    assert parser.completion().text == "ab"
+    assert "CF110" in {anomaly.rule.id for anomaly in parser.anomalies}
+
+
+# JSON between the blocks, in one line or in several, as Google prints it
+
+
+PRINTED = {
+    "in one line": b'{"error":{"code":503,"message":"x"}}\n',
+    "in several": b'{\n  "error": {\n    "code": 503,\n    "message": "x"\n  }\n}\n',
+    "without blanks": b'{\n"error": {\n"code": 503,\n"message": "x"\n}\n}\n',
+    "with equal lines": b'{\n"error": {\n"code": 503,\n"message": "x",\n"a": {\n"b": {\n"c": 1\n}\n}\n}\n}\n',
+    "in a list": b'[{\n  "error": {\n    "code": 503,\n    "message": "x"\n  }\n}\n]\n',
+    "in a list of its own line": b'[\n  {\n    "error": {\n      "code": 503,\n      "message": "x"\n    }\n  }\n]\n',
+    "in a list in one line": b'[{"error":{"code":503,"message":"x"}}]\n',
+}
+
+
+@each_case("name", PRINTED)
+@each_case("ending", [b"", b"\n", b"\n" + delta("stop") + DONE])
+@each_case("before", [data(chunk("a")), data(chunk("a", "stop")), b": comment\n\n", b":\n" * 30])
+def test_an_error_as_bare_json(name: str, ending: bytes, before: bytes) -> None:
+    for line_end in (b"\n", b"\r\n", b"\r"):
+        body = before + (PRINTED[name] + ending).replace(b"\n", line_end)
+        for size in (None, 1):
+            parser = parsed(body, size)
+            assert isinstance(parser.error, APIError), (line_end, size)
+            assert (parser.end, parser.error.status_code, parser.error.message) == (StreamEnd.FAILED, 503, "x")
+            assert [one.rule.id for one in parser.anomalies] in (["CF602"], ["CF602", "CF214"])
