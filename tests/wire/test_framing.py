@@ -1,0 +1,353 @@
+"""What providers do to events and blocks: what is skipped, what has lost its field, several payloads in one block."""
+
+import json
+from typing import Any
+
+import pytest
+from cases import each_case
+from parsed_bodies import parsed
+from wire_events import A, B, call, compact, dumped, noted, parse, refused_by, stream
+
+from chunkfold import APIError, ChatCompletionParser, InvalidChunkError, InvalidStreamError, NotAnEventStreamError
+from chunkfold.excerpts import excerpt_of
+from chunkfold.testing import HEAD, sse
+
+SKIPPED = [
+    pytest.param(b"data:\n\n", "CF103", id="3 an empty data line"),
+    pytest.param(b"data\n\n", "CF103", id="3 without a colon"),
+    pytest.param(b"data:  \t\n\n", "CF103", id="3 blanks"),
+    pytest.param(b"data:\ndata:\n\n", "CF103", id="3 two empty data lines"),
+    pytest.param(b"data: : keepalive\n\n", "CF104", id="4 a comment inside data"),
+    pytest.param(b"data: :\n\n", "CF104", id="4 an empty one"),
+    pytest.param(b"data: null\n\n", "CF105", id="5 null"),
+    pytest.param(b'event: meta\ndata: {"foo":1}\n\n', "CF106", id="6 another event"),
+    pytest.param(b"event: keepalive\ndata: {}\n\n", "CF106", id="6 an empty object"),
+    pytest.param(b"event: keepalive\ndata: ping\n\n", "CF106", id="6 that is no JSON"),
+    pytest.param(b"event: x\ndata: [1,2]\n\n", "CF106", id="6 nor an object"),
+    pytest.param(b'event: x\ndata: {"object":"error","message":"m"}\n\n', "CF106", id="6 envelope 4, object"),
+    pytest.param(b'event: x\ndata: {"type":"error","message":"m"}\n\n', "CF106", id="6 envelope 4, type"),
+    pytest.param(b'event: x\ndata: {"code":500}\n\n', "CF106", id="6 envelope 7, code"),
+    pytest.param(b'event: x\ndata: {"message":"m","code":500}\n\n', "CF106", id="6 envelope 7, code and message"),
+    pytest.param(b'event: x\ndata: {"detail":"m"}\n\n', "CF106", id="6 envelope 7, detail"),
+    pytest.param(b'event: x\ndata: {"message":"m"}\n\n', "CF106", id="6 envelope 7, message"),
+    pytest.param(b'event: x\ndata: [{"error":{"message":"m"}}]\n\n', "CF106", id="6 envelope 8"),
+    pytest.param(b' data: {"choices":5}\n\n', "CF110", id="nearly data: a blank before it"),
+    pytest.param(b'\xef\xbb\xbfdata: {"choices":5}\n\n', "CF110", id="nearly data: a BOM before it"),
+    pytest.param(b'Data: {"choices":5}\n\n', "CF110", id="nearly data: a capital"),
+    pytest.param(b': a\n\n{"choices":5}\n\n', "CF110", id="nearly data: no field"),
+    pytest.param(b'data : {"choices":5}\n\n', "CF110", id="nearly data: a blank behind it"),
+    pytest.param(b"DATA : [DONE]\n\n", "CF110", id="nearly data: [DONE]"),
+    pytest.param(b"data: data:\n\n", "CF111", id="the prefix twice, no data"),
+    pytest.param(b'data: {"status":"ok"}\n\n', "CF219", id="an object that nobody can explain"),
+]
+
+
+@each_case(("block", "rule"), SKIPPED)
+def test_what_is_skipped_and_noted(block: bytes, rule: str) -> None:
+    first, second, done = sse(A, B)
+    parser = parsed(first + block + second + done)
+    assert parser.completion().text == "ab"
+    assert noted(parser) == {rule} | ({"CF103"} if block == b"data: data:\n\n" else set())
+    strict = parsed(first + block + second + done, strict=True)
+    assert (refused_by(strict), strict.snapshot.text) == (rule, "a")
+
+
+def test_what_is_nearly_data_is_noted_in_its_place() -> None:
+    first, second, done = sse(A, B)
+    body = first + b" data: {}\n\ndata: null\n\nData: {}\n\nerror: {}\n\n" + second + done
+    for size in (None, 1):
+        parser = parsed(body, size)
+        found = [(one.rule.id, one.count, one.offset) for one in parser.anomalies]
+        after = len(first)
+        assert found[:2] == [("CF110", 2, after), ("CF105", 1, after + 11)]
+        assert (parser.end, parser.snapshot.text) == ("failed", "a")
+
+
+def test_a_body_of_what_is_nearly_data_is_no_event_stream() -> None:
+    body = b"".join(b" " + block for block in sse(A, B))
+    parser = parsed(body)
+    assert (parser.end, type(parser.error), noted(parser)) == ("invalid", NotAnEventStreamError, {"CF110"})
+    assert refused_by(parsed(body, strict=True)) == "CF110"
+
+
+MISSING = [
+    pytest.param(b"%b\n\n", id="a block of its own"),
+    pytest.param(b"id: 1\n%b\n\n", id="after another field"),
+    pytest.param(b"\n%b\r\n\r\n", id="other line ends"),
+]
+
+
+@each_case("block", MISSING)
+@each_case("before", [b"", b": ping\n\n", stream(A).removesuffix(sse()[0])])
+def test_a_chunk_without_the_field_is_read(block: bytes, before: bytes) -> None:
+    """Higress loses `data: ` now and then; the text was lost with it."""
+    bare, done = block % compact(B), sse()[0]
+    for body in (before + bare + stream(A), before + stream(A).removesuffix(done) + bare + done):
+        for size in (len(body), 1, 5):
+            parser = ChatCompletionParser()
+            chunks = [chunk for at in range(0, len(body), size) for chunk in parser.feed(body[at : at + size])]
+            assert sorted(chunk.text for chunk in chunks) == sorted(parser.completion().text)
+            assert parser.completion().text.count("b") == 1
+            assert noted(parser) & {"CF110", "CF109"}
+
+
+def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict_mode() -> None:
+    told: list[tuple[bytes, int]] = []
+    parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: told.append((event.data, len(chunks))))
+    first, second, done = sse(A, B)
+    parser.feed(first + second.removeprefix(b"data: ") + done)
+    assert told == [(compact(A), 1), (compact(B), 1), (b"[DONE]", 0)]
+    assert refused_by(parsed(first + second.removeprefix(b"data: ") + done, strict=True)) == "CF110"
+
+
+@pytest.mark.parametrize(("more", "count"), [({"choices": []}, 1), ({}, 0)])
+def test_an_error_with_usage_is_a_chunk_if_it_has_choices(more: dict[str, Any], count: int) -> None:
+    payload = parse({"error": {"message": "m"}, "usage": {"prompt_tokens": 1}, **more})
+    assert (len(payload.chunks), str(payload.error)) == (count, "m")
+
+
+@each_case("before", [b"", b"data:\n", b": ping\n\n", b"event: message\n"])
+@each_case("size", [1, 10**6])
+def test_so_is_the_first_chunk(before: bytes, size: int) -> None:
+    """Was once wrong: it was not told, although it counted as emitted."""
+    told: list[str] = []
+    _, second, done = sse(A, B)
+    body = before + compact(A) + b"\n\n" + second + done
+    parsed(body, size, on_server_sent_event=lambda _, chunks: told.extend(one.text for one in chunks))
+    assert told == ["a", "b"]
+
+
+NEARLY_FIRST = 2 * b'Data: {"choices":[]}\n\n' + b"%b\n\ndata: [DONE]\n\n"
+
+
+@each_case(
+    ("bare", "rules"),
+    [(compact(A), ["CF110", "CF109", "CF502"]), (b'{"error":{"message":"overloaded"}}', ["CF110", "CF607"])],
+)
+@each_case("size", [1, 30, 1000])
+def test_what_comes_before_a_stream_is_noted_in_its_order(bare: bytes, rules: list[str], size: int) -> None:
+    """Was once wrong in one read: JSON without the field was read before the line that is nearly `data` was noted."""
+    body = NEARLY_FIRST % bare
+    parser, strict = (parsed(body, size, strict=strict) for strict in (False, True))
+    assert [anomaly.rule.id for anomaly in parser.anomalies] == rules
+    assert "CF110" in str(strict.error)
+    assert strict.snapshot.text == ""
+
+
+def test_a_last_chunk_without_the_field_and_without_choices_is_read() -> None:
+    trailer = {**HEAD, "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}
+    first, second, done = sse(A, B)
+    assert parsed(first + second + compact(trailer) + b"\n\n" + done).completion().usage.total_tokens == 3
+
+
+FIRST, SECOND, END = sse(A, B)
+COMPLETION = {**HEAD, "object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
+# What comes, how it ends, the text, and all rules that are noted. Of JSON that lost its field, of what stands before the
+# stream and of the last block, text or the whole stream was once lost.
+FRAMES = {
+    "nearly data that is text": (FIRST + b" data: text\n\n" + SECOND + END, "finished", "ab", ""),
+    "nearly data that is a number": (FIRST + b"Data: 5\n\n" + SECOND + END, "finished", "ab", ""),
+    "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", "CF219"),
+    "broken JSON that is nearly data": (FIRST + b'Data: {"choices": [\n\n' + END, "truncated", "a", "CF219"),
+    "broken JSON without the field": (FIRST + b'{"choices": [\n\n' + END, "truncated", "a", "CF219"),
+    "chunks in a list in several lines without the field":
+        (FIRST + json.dumps([B, B], indent=1).encode() + b"\n\n" + END, "truncated", "a", "CF219"),
+    "data in quotes": (FIRST + b'"data": {}\n\n' + SECOND + END, "finished", "ab", ""),
+    "each line of a block that lost its fields, and [DONE]":
+        (FIRST + b"\n".join([compact(B), compact(A), b"[DONE]"]) + b"\n\n" + SECOND, "finished", "aba", "CF110 CF505"),
+    "[DONE] that lost its field": (FIRST + b"[DONE]\n\n", "done", "a", "CF110 CF502"),
+    "a line of the last block that lost its field":
+        (b": ping\n\n" + FIRST.rstrip() + b"\n" + compact(B), "finished", "ab", "CF101 CF110 CF501"),
+    "a line of the last block that lost its field, and a line end":
+        (b": ping\n\n" + FIRST.rstrip() + b"\n" + compact(B) + b"\n", "finished", "ab", "CF101 CF110 CF501"),
+    "a line of the last block that lost its field, and a blank line":
+        (b": ping\n\n" + FIRST.rstrip() + b"\n" + compact(B) + b"\n\n", "finished", "ab", "CF110 CF501"),
+    "a line of the last block before one with the field":
+        (b": ping\n\n" + compact(A) + b"\n" + SECOND.rstrip(), "finished", "ab", "CF101 CF109 CF501"),
+    "a line of the last block before one with the field, and a line end":
+        (b": ping\n\n" + compact(A) + b"\n" + SECOND.rstrip() + b"\n", "finished", "ab", "CF101 CF109 CF501"),
+    "a line of the last block before one with the field, and a blank line":
+        (b": ping\n\n" + compact(A) + b"\n" + SECOND, "finished", "ab", "CF109 CF501"),
+    "a chunk behind [DONE] in the last block": (FIRST + b"data: [DONE]\n" + compact(B), "done", "a", "CF101 CF502"),
+    "other JSON without the field: no choices":
+        (FIRST + compact({"choices": []}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "other JSON without the field: a text":
+        (FIRST + compact({"choices": [{"text": "b"}]}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "other JSON without the field: a choice that is none":
+        (FIRST + compact({"choices": ["b"]}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "other JSON without the field: usage":
+        (FIRST + compact({"usage": {"total_tokens": 5}}) + b"\n\n" + SECOND + END, "finished", "ab", "CF110"),
+    "the prefix twice, each time": (b"data: " + FIRST + b"data: data: [DONE]\n\n", "done", "a", "CF111 CF502"),
+    "twice without blanks": (b"data:data:" + compact(A) + b"\n\n" + END, "done", "a", "CF111 CF502"),
+    "twice, and lost blank lines":
+        (b"data: " + FIRST.rstrip() + b"\ndata: data: [DONE]\n\n", "done", "a", "CF102 CF111 CF502"),
+    "twice, not ended": (b"data: " + FIRST.rstrip(), "truncated", "a", "CF101 CF111"),
+    "twice, cut": (b'data: data: {"choi', "empty", "", ""),
+    "three times: only one is taken off": (b"data: data: " + FIRST, "invalid", "", "CF111"),
+    "twice before text": (b"data: data: hello\n\n", "invalid", "", "CF111"),
+    "any number of times": (b"data: " * 5001 + b"\n\n", "invalid", "", "CF111"),
+    "a completion before the stream": (compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion over lines":
+        (json.dumps(COMPLETION, indent=2).encode() + b"\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion with CRLF": (b"\r\n" + compact(COMPLETION) + b"\r\n\r\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion after a comment":
+        (b": ping\n\n" + compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion after a field":
+        (b"retry: 5\n" + compact(COMPLETION) + b"\n\n" + END, "finished", "Hi", "CF109 CF210"),
+    "a completion without choices": (compact({**COMPLETION, "choices": []}), "empty", "", "CF109"),
+    "an error before the stream": (compact({"error": {"message": "x"}}) + b"\n\n" + END, "failed", "", "CF607"),
+    "an error, a comment and chunks":
+        (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
+    "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", ""),
+    "several objects": (b'{"a":1}\n{"b":2}\n' + END, "empty", "", ""),
+    "text before the stream": (b"Starting\n" + END, "empty", "", ""),
+    "what may be no error, and chunks":
+        (compact({"message": "starting"}) + b"\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "text, and chunks": (b"Starting\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "a comment of HTML, and chunks": (b"<!-- a -->\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "a chunk without the field before the stream":
+        (b"Starting\n" + compact(A) + b"\n\n" + SECOND + END, "finished", "ab", "CF109"),
+    "a chunk without the field and a comment before the stream":
+        (b"Starting\n" + compact(A) + b"\n\n: ping\n\n" + SECOND + END, "finished", "ab", "CF109"),
+    "a chunk without the field and a line of no field before the stream":
+        (b"Starting\n" + compact(A) + b"\n\nretry : 5\n" + SECOND + END, "finished", "ab", "CF109"),
+    "two chunks without the field before the stream":
+        (b"Starting\n" + 2 * (compact(A) + b"\n\n") + SECOND + END, "finished", "aab", "CF109 CF110"),
+    "a chunk in several lines without the field":
+        (FIRST + json.dumps(B, indent=1).encode() + b"\n\n", "finished", "ab", "CF110 CF501"),
+    "a chunk in several lines without the field and a blank line":
+        (FIRST + json.dumps(B, indent=1).encode() + b"\n", "finished", "ab", "CF110 CF501"),
+    "a chunk in several lines without the field and a line end":
+        (FIRST + json.dumps(B, indent=1).encode(), "finished", "ab", "CF110 CF501"),
+    "JSON in several lines that is no chunk": (FIRST + b'{\n"a": 1\n}\n\n', "truncated", "a", "CF110"),
+    "a completion after keep-alives, its line not ended":
+        (b": ping\n\n" + compact(COMPLETION), "finished", "Hi", "CF109 CF210 CF501"),
+    "a completion after keep-alives, its line ended":
+        (b": ping\n\n" + compact(COMPLETION) + b"\n", "finished", "Hi", "CF109 CF210 CF501"),
+    "a completion after keep-alives, and a blank line":
+        (b": ping\n\n" + compact(COMPLETION) + b"\n\n", "finished", "Hi", "CF109 CF210 CF501"),
+    "a completion after a chunk": (b": ping\n\n" + FIRST + compact(COMPLETION), "truncated", "a", "CF110"),
+    "broken JSON of an error": (FIRST + b'data: {"error": "not "int""}\n\n', "failed", "a", "CF609"),
+    "broken JSON of an error, its line ended":
+        (FIRST + b'data: {"error": "not "int""}\n', "failed", "a", "CF101 CF609"),
+    "broken JSON of an error, cut": (FIRST + b'data: {"error": "not "int""}', "truncated", "a", ""),
+}  # fmt: skip
+
+
+@each_case(("body", "end", "text", "rules"), FRAMES.values(), ids=FRAMES)
+@each_case("size", [None, 1, 5])
+def test_what_comes_without_its_field_twice_or_before_the_stream(
+    body: bytes, end: str, text: str, rules: str, size: int | None
+) -> None:
+    parser = parsed(body, size)
+    assert (parser.end, parser.snapshot.text, sorted(noted(parser))) == (end, text, rules.split())
+    assert parser.snapshot.usage is None
+
+
+@pytest.mark.parametrize(("body", "end"), [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")])
+def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, Any], end: str) -> None:
+    """Was once wrong: it was lost, and the stream was `empty`."""
+    sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 20] * 30_000}, indent=1).encode()
+    assert parsed(sent).end == end
+    assert parsed(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not read
+
+
+PADDING = b'"padding": [\n' + b'"aaaaaaaaaaaaaaaaaaaa",\n' * 50_000 + b"0\n]\n}\n\n"
+UNREAD = [
+    b'{\n"error": {"message": "x"},\n' + PADDING,
+    b'{\n"choices": [],\n' + PADDING,
+    b"{\n" + b'"a": 1,\n' * 2**18 + b"\n",
+    b'{"a": [' + b"0," * 300_000 + b"0]}\n\n",
+    b'{\n"a": [' + b"0," * 300_000 + b"0]\n}\n\n",
+    b'data : {"a": [' + b"0," * 300_000 + b"0]}\n\n",
+    b'{"error": {"message": "boom\n\n',
+    b'{\n"error": {"message": "boom\n\n',
+    b'error: {"error": {"message": "boom\n\n',
+]
+
+
+@pytest.mark.parametrize("unread", UNREAD, ids=[repr(one[:40]) for one in UNREAD])
+def test_json_without_the_field_that_cannot_be_read_is_unexplained(unread: bytes) -> None:
+    """Was once wrong: it was ignored without a note, and a `[DONE]` after it made the stream `done`."""
+    first, done = sse(A)
+    for size in (2**16, 2**24):
+        parser = parsed(first + unread + done, size)
+        assert (parser.end, noted(parser)) == ("truncated", {"CF219"})
+        assert excerpt_of(unread.removeprefix(b"error: ").removeprefix(b"data : "))[:12] in str(parser.error)
+        assert parsed(first + unread + done, size, strict=True).end == "invalid"
+        assert parsed(first + unread + sse(B)[0] + done, size).end == "finished"
+
+
+@pytest.mark.parametrize("data", [b'{"id":"1","logprodata: {"id":"2"}', b"[HEARTBEAT]", b"OK"])
+def test_what_has_no_clear_meaning_stays_invalid(data: bytes) -> None:
+    """A line spliced into another, words as keep-alives."""
+    payload = parse(data)
+    assert isinstance(payload.error, InvalidChunkError)
+    assert data.decode() in str(payload.error)
+    assert payload.notes == []
+
+
+@pytest.mark.parametrize("name", ["message", "chat.completion.chunk", "meta"])
+def test_an_event_of_any_name_may_be_a_chunk(name: str) -> None:
+    payload = parse(A, name)
+    assert dumped(payload) == A
+    assert noted(payload) == set()
+
+
+@pytest.mark.parametrize("body", [{"error": {"message": "m"}}, {"error": "m"}, {"base_resp": {"status_code": 1}}])
+def test_an_event_of_any_name_may_be_an_error(body: Any) -> None:
+    assert isinstance(parse(body, "meta").error, APIError)
+
+
+def lines(*values: Any) -> bytes:
+    """One block with a data line for each value, joined as its event has them."""
+    return b"\n".join(value if isinstance(value, bytes) else compact(value) for value in values)
+
+
+SEVERAL = [
+    # The lines of one block; the texts of its chunks; the error; whether it was [DONE].
+    pytest.param(lines(A, B), ["a", "b"], None, False, id="15 two chunks"),
+    pytest.param(lines(A, B, b"[DONE]"), ["a", "b"], None, True, id="15 and [DONE]"),
+    pytest.param(lines(A, b"", B), ["a", "b"], None, False, id="15 an empty line between"),
+    pytest.param(lines(A, b"null", b": ping", B), ["a", "b"], None, False, id="15 keep-alives between"),
+    pytest.param(lines(A, b"garbage", B), ["a"], InvalidChunkError, False, id="15 up to the first that is invalid"),
+    pytest.param(lines(A, b'{"choi', B), ["a"], InvalidChunkError, False, id="15 or cut"),
+    pytest.param(lines(A, {"error": {"message": "x"}}, B), ["a"], APIError, False, id="15 or an error"),
+    pytest.param(lines({"error": {"message": "x"}}, A), [], APIError, False, id="15 an error first"),
+    pytest.param(lines(A, b"[DONE]", B), ["a"], None, True, id="15 [DONE] ends it"),
+    pytest.param(lines(b"[DONE]", B), [], None, True, id="15 also as the first"),
+    pytest.param(lines(A, {"choices": 5}, B), ["a"], InvalidChunkError, False, id="15 or no chunk"),
+    pytest.param(lines(b"garbage", A), [], InvalidChunkError, False, id="15 the first line decides"),
+    pytest.param(lines([A], [B], b"[DONE]"), ["a", "b"], None, True, id="15 and 35, chunks in lists"),
+    pytest.param(lines([{"error": {"message": "x"}}], b"[DONE]"), [], APIError, False, id="15 and 35, an error"),
+    pytest.param(lines(b"[]", A), [], InvalidChunkError, False, id="15 and must be an object"),
+]
+
+
+@each_case(("data", "texts", "error", "done"), SEVERAL)
+def test_several_payloads_in_one_block(data: bytes, texts: list[str], error: Any, done: bool) -> None:
+    payload = parse(data)
+    assert [one.text for one in payload.chunks] == texts
+    assert (type(payload.error) if payload.error else None, payload.done) == (error, done)
+    is_split = not data.startswith((b"garbage", b"[]"))
+    assert ("CF102" in noted(payload)) is is_split
+
+
+@each_case(
+    ("choices", "error"),
+    [
+        ([5], InvalidChunkError),
+        (5, NotAnEventStreamError),
+        ("x", NotAnEventStreamError),
+        ({"0": {"message": {"content": "a"}}}, NotAnEventStreamError),
+    ],
+)
+def test_a_completion_whose_choices_are_no_objects(choices: Any, error: type[InvalidStreamError]) -> None:
+    assert type(parsed(compact({**COMPLETION, "choices": choices})).error) is error
+
+
+def test_a_null_among_the_tool_calls_of_a_completion_is_skipped() -> None:
+    choice = {"message": {"tool_calls": [None, call("{}")]}, "finish_reason": "tool_calls"}
+    parser = parsed(compact({**COMPLETION, "choices": [choice]}))
+    assert [call.name for call in parser.completion().tool_calls] == ["f"]
+    assert "CF217" in noted(parser)
