@@ -1,0 +1,433 @@
+"""The events of tool calls: when a call starts, when it is done, and what its arguments are then."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cases import each_case
+from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, A, B, C, briefly, calls, events_of
+from invariants import check
+from made_streams import ERROR, Stream, custom
+from pydantic import BaseModel, field_validator
+from typing_extensions import TypedDict
+
+from chunkfold import (
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionParser,
+    ChoiceFinished,
+    ParseError,
+    StreamEnd,
+    ToolCallDone,
+)
+from chunkfold.testing import DONE, delta, event, fragment
+
+# When a call starts
+
+
+def told_of(steps: list[Any]) -> list[tuple[Any, ...]]:
+    """What a stream tells of its calls. A step is a fragment, a list of them, a finish reason, or "[DONE]"."""
+    pieces = []
+    for step in steps:
+        if isinstance(step, str):
+            pieces.append(DONE if step == "[DONE]" else delta(step))
+        else:
+            pieces.append(calls(*(step if isinstance(step, list) else [step])))
+    return [row for row in briefly(events_of(*pieces)) if row[0] != "finished"]
+
+
+STARTS = {
+    "name and arguments together": ([(0, "a", "f", "{")], [A_STARTED, ("arguments", 0, "{")]),
+    "the name, then arguments": ([(0, "a", "f", ""), (0, None, None, "{")], [A_STARTED, ("arguments", 0, "{")]),
+    "not by a name alone": ([(0, "a", "f", None), (0, None, None, "")], []),
+    "a name in pieces":
+        ([(0, "a", "get", None), (0, None, "_we", None), (0, None, "ather", None), (0, None, None, "{")],
+         [("started", 0, "a", "get_weather"), ("arguments", 0, "{")]),
+    "a name that grows":
+        ([(0, "a", "get", None), (0, None, "get_weather", "{")],
+         [("started", 0, "a", "get_weather"), ("arguments", 0, "{")]),
+    "arguments before the name":
+        ([(0, "a", None, "{"), (0, None, None, '"x"'), (0, None, "f", None), (0, None, None, ":1}")],
+         [A_STARTED, ("arguments", 0, '{"x"'), ("arguments", 0, ":1}")]),
+    "arguments before the name, and with it":
+        ([(0, "a", None, "{"), (0, None, "f", '"x"')], [A_STARTED, ("arguments", 0, '{"x"')]),
+    "no arguments, but done": ([(0, "a", "f", None), "tool_calls"], [A_STARTED, ("done", 0, "", {})]),
+    "an id that comes late":
+        ([(0, None, "f", "{"), (0, "a", None, "}"), "tool_calls"], [("started", 0, None, "f"), ("arguments", 0, "{"),
+         ("arguments", 0, "}"), ("done", 0, "{}", {})]),
+    "no name at all, but done":
+        ([(0, "a", None, "{}"), "tool_calls"],
+         [("started", 0, "a", ""), ("arguments", 0, "{}"), ("done", 0, "{}", {})]),
+    "arguments that are an object":
+        ([(0, "a", "f", {"x": 1}), "tool_calls"],
+         [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})]),
+    "arguments that are an empty object": (
+        [(0, "a", "f", {}), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "{}"), ("done", 0, "{}", {})],  # at the end: it counts only if nothing else comes
+    ),
+    "an empty object before other arguments":
+        ([(0, "a", "f", {}), (0, None, None, '{"x":1}'), "tool_calls"],
+         [A_STARTED, ("arguments", 0, '{"x":1}'), ("done", 0, '{"x":1}', {"x": 1})]),
+    "a custom tool":
+        ([custom(0, "a", "h"), custom(0, input="in"), custom(0, input="put"), "tool_calls"],
+         [("started", 0, "a", "h"), ("arguments", 0, "in"), ("arguments", 0, "put"), ("done", 0, "input", "input")]),
+    "several in one delta":
+        ([[(0, "a", "f", "{"), (1, "b", "g", "[")]],
+         [A_STARTED, ("arguments", 0, "{"), ("started", 1, "b", "g"), ("arguments", 1, "[")]),
+}  # fmt: skip
+
+
+@each_case(("steps", "expected"), STARTS.values(), ids=STARTS)
+def test_when_a_call_starts(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
+    assert told_of(steps) == expected
+
+
+# When a call is done
+
+
+DONES = {
+    "never because its arguments parse": ([A], A_STARTS),
+    "nor because they parse, and text follows": ([A, (0, None, None, " ")], [*A_STARTS, ("arguments", 0, " ")]),
+    "by [DONE] alone": ([A, "[DONE]"], [*A_STARTS, A_DONE]),
+    "by a later call": ([A, B], [*A_STARTS, A_DONE, *B_STARTS]),
+    "by a later call, whatever it has": ([A, (1, "b", None, None)], [*A_STARTS, A_DONE]),
+    "by a later call without index and id": (
+        [(None, None, "f", '{"x":1}'), (None, None, "g", '{"x":2}')],
+        [("started", 0, None, "f"), A_STARTS[1], A_DONE, ("started", 1, None, "g"), B_STARTS[1]],
+    ),
+    "by a later call in the same delta": ([[A, B]], [*A_STARTS, A_DONE, *B_STARTS]),
+    "each by the next": (
+        [A, B, C],
+        [*A_STARTS, A_DONE, *B_STARTS, B_DONE, ("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')],
+    ),
+    "not by a later call while its arguments are not whole": (
+        [(0, "a", "f", '{"x"'), B, (0, None, None, ":1}"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, '{"x"'), *B_STARTS, ("arguments", 0, ":1}"), A_DONE, B_DONE],
+    ),
+    "not by a later call while it has none": (
+        [(0, "a", "f", ""), B, (0, None, None, '{"x":1}'), "tool_calls"],
+        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
+    ),
+    "not by a later call while they are an empty object": (
+        [(0, "a", "f", {}), B, (0, None, None, '{"x":1}'), "tool_calls"],
+        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
+    ),
+    "not by a later call behind an empty object, which may stand before other arguments": (
+        [(0, "a", "f", "{}"), B, (0, None, None, '{"x":1}'), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "{}"), *B_STARTS, ("arguments", 0, '{"x":1}'), ("done", 0, '{}{"x":1}', {"x": 1}), B_DONE],
+    ),
+    **{
+        f"not by a later call while they are {text}": ([(0, "a", "f", text), B], [A_STARTED, ("arguments", 0, text), *B_STARTS])
+        for text in ("1", "true", '[{"x":1}]', '"x"')
+    },
+    "not by a later call when they are nested too deeply to tell": (
+        [(0, "a", "f", "[" * 100_000), B],
+        [A_STARTED, ("arguments", 0, "[" * 100_000), *B_STARTS],
+    ),
+    "not by a later call when it is a custom one, whose input has no end of its own": (
+        [custom(0, "a", "f", '{"x":1}'), B, custom(0, input="[2]"), "tool_calls"],
+        [*A_STARTS, *B_STARTS, ("arguments", 0, "[2]"), ("done", 0, '{"x":1}[2]', '{"x":1}[2]'), B_DONE],
+    ),
+    "not by a second later call: each call is checked once": (
+        [(0, "a", "f", '{"x"'), B, (0, None, None, ":1}"), C],
+        [A_STARTED, ("arguments", 0, '{"x"'), *B_STARTS, ("arguments", 0, ":1}"), ("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')],
+    ),
+    "interleaved": (
+        [(0, "a", "f", '{"x"'), (1, "b", "g", '{"x"'), (1, None, None, ":2}"), (0, None, None, ":1}"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, '{"x"'), ("started", 1, "b", "g"), ("arguments", 1, '{"x"'), ("arguments", 1, ":2}"), ("arguments", 0, ":1}"), A_DONE, B_DONE],
+    ),
+    "once": ([A, "tool_calls", "tool_calls", "stop", "[DONE]"], [*A_STARTS, A_DONE]),
+    "once, also by a later call": ([A, B, "tool_calls", "[DONE]"], [*A_STARTS, A_DONE, *B_STARTS, B_DONE]),
+    "with nothing new": ([A, "tool_calls", (0, None, None, ""), (0, "a", "f", None), "[DONE]"], [*A_STARTS, A_DONE]),
+    "again, when more comes after the finish reason": (
+        [(0, "a", "f", '{"x"'), "tool_calls", (0, None, None, ":1}"), "[DONE]"],
+        [A_STARTED, ("arguments", 0, '{"x"'), ("done", 0, '{"x"', "cut"), ("arguments", 0, ":1}"), A_DONE],
+    ),
+    "again, when more comes after a later call": (
+        [A, B, (0, None, None, " "), "tool_calls"],
+        [*A_STARTS, A_DONE, *B_STARTS, ("arguments", 0, " "), B_DONE, ("done", 0, '{"x":1} ', {"x": 1})],
+    ),
+    "again at the end only, when finish reasons are repeated": (
+        [(0, "a", "f", "{"), "tool_calls", (0, None, None, '"x"'), "tool_calls", (0, None, None, ":1}"), "stop", "[DONE]"],
+        [A_STARTED, ("arguments", 0, "{"), ("done", 0, "{", "cut"), ("arguments", 0, '"x"'), ("arguments", 0, ":1}"), A_DONE],
+    ),
+    "a call that comes after the finish reason": ([A, "tool_calls", B, "[DONE]"], [*A_STARTS, A_DONE, *B_STARTS, B_DONE]),
+    "cut by a token limit": (
+        [(0, "a", "f", '{"x'), "length"],
+        [A_STARTED, ("arguments", 0, '{"x'), ("done", 0, '{"x', "cut")],
+    ),
+    "with arguments that are no JSON": (
+        [(0, "a", "f", "{x}"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "{x}"), ("done", 0, "{x}", "wrong")],
+    ),
+    "with arguments that are no object": (
+        [(0, "a", "f", "[1]"), "tool_calls"],
+        [A_STARTED, ("arguments", 0, "[1]"), ("done", 0, "[1]", "wrong")],
+    ),
+    "not by a later call before its name is there": (
+        [(0, "a", None, '{"x":1}'), B, (0, None, "f", None), "tool_calls"],
+        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
+    ),
+}  # fmt: skip
+
+
+@each_case(("steps", "expected"), DONES.values(), ids=DONES)
+def test_when_a_call_is_done(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
+    assert told_of(steps) == expected
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "content_filter", "function_call", "tool_use", "odd"])  # fmt: skip
+def test_a_finish_reason_completes_the_calls(reason: str) -> None:
+    assert told_of([A, reason]) == [*A_STARTS, A_DONE]
+
+
+@each_case("reason", ["error", "network_error", "abort", "insufficient_system_resource"])
+@each_case("late", [0, 9], ids=["at once", "late"])
+def test_a_finish_reason_that_means_an_error_does_not(reason: str, late: int) -> None:
+    parser, events = Stream([calls(A), delta(reason), DONE]).read(late)
+    assert briefly(events) == [*A_STARTS, ("finished", reason, "error")]
+    assert parser.end is StreamEnd.FAILED
+
+
+def test_a_finish_reason_completes_the_calls_of_its_own_choice() -> None:
+    both = [delta(index=index, tool_calls=[fragment(*A)]) for index in (0, 1)]
+    told = [one.choice for one in events_of(*both, delta("tool_calls", 1)) if isinstance(one, ToolCallDone)]
+    assert told == [1]
+    told = [one.choice for one in events_of(*both, delta("stop", 1), DONE) if isinstance(one, ToolCallDone)]
+    assert told == [1, 0]
+
+
+ENDINGS: dict[str, Callable[[ChatCompletionParser], object]] = {
+    "truncated": lambda parser: parser.close(),
+    "interrupted": lambda parser: parser.interrupt(ConnectionError("reset")),
+    "failed": lambda parser: parser.feed(ERROR + DONE),
+    "invalid": lambda parser: parser.feed(event("oops") + DONE),
+    "stalled": lambda parser: parser.feed(b": ping\n\n"),
+    "closed": lambda parser: parser.leave(),
+}
+
+
+@each_case("late", [False, True], ids=["at once", "late"])
+@each_case("end", ENDINGS)
+def test_a_stream_that_does_not_end_well_completes_no_call(end: str, late: bool) -> None:
+    times = iter([0.0, 1.0, 99.0])
+    parser = ChatCompletionParser(progress_timeout=10, clock=lambda: next(times))
+    told = [] if late else parser.events()
+    parser.feed(calls(A) + calls(B))
+    told += [] if late else parser.events()
+    ENDINGS[end](parser)
+    assert parser.end == end
+    assert briefly(told + parser.events()) == [*A_STARTS, A_DONE, *B_STARTS]  # what is done stays done
+    assert parser.events() == []
+
+
+def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(calls(A) + delta("tool_calls") + calls(B))
+    parser.events()
+    parser.leave()
+    assert parser.end is StreamEnd.CLOSED
+    assert [row for row in briefly(parser.events()) if row[0] == "done"] == []
+
+
+NO_NAME = (2, "c", None, '{"x":')
+AFTER_FINISH: dict[str, tuple[list[Any], list[Any]]] = {
+    "another call": ([B], [*A_STARTS, A_DONE, *B_STARTS]),
+    "a call without a name": ([NO_NAME], [*A_STARTS, A_DONE]),
+    "more of the call": ([(0, None, None, " ")], [A_STARTED, ("arguments", 0, A[3] + " ")]),
+}
+
+
+@each_case("end", ["interrupted", "closed", None])
+@each_case("name", AFTER_FINISH)
+def test_late_events_end_no_call_that_came_after_the_finish_reason(name: str, end: str | None) -> None:
+    """Was once wrong: the first call of `events` told that it was done, even with arguments that were cut."""
+    fragments, expected = AFTER_FINISH[name]
+    parser = ChatCompletionParser()
+    parser.feed(calls(A) + delta("tool_calls") + calls(*fragments))
+    if end is not None:
+        ENDINGS[end](parser)
+    assert parser.end == end
+    assert [row for row in briefly(parser.events()) if row[0] in ("started", "arguments", "done")] == expected
+
+
+def test_a_choice_that_was_continued_is_over_at_its_next_finish_reason() -> None:
+    parser = ChatCompletionParser(one_choice=True)
+    parser.feed(delta(content="a") + delta("stop") + calls((1, "b", "g", '{"x":')))
+    parser.feed(delta(content="x", index=1) + delta(index=1, tool_calls=[fragment(*A)]) + delta("stop", 1))
+    assert [row for row in briefly(parser.events()) if row[0] == "done"] == [("done", 1, *A_DONE[2:])]
+
+
+def test_arguments_with_very_many_values_are_left_to_you() -> None:
+    """To parse them, where nobody asked, was once a minute of work and gigabytes."""
+    whole = '{"x":[1' + ",1" * 250_000 + "]}"
+    body = calls((0, "a", "f", whole)), calls(B), delta("tool_calls"), DONE
+    first, second = [one for one in events_of(*body) if isinstance(one, ToolCallDone)]
+    assert first.parsed is None
+    assert isinstance(first.error, ParseError)
+    assert "expected at most 250000 values" in str(first.error)
+    assert first.error.text == first.call.arguments == whole
+    assert first.call.type == "function"
+    assert len(first.call.function.parse()["x"]) == 250_001
+    assert second.error is None
+    text = '{"x":"' + "," * 300_000 + '"}'
+    [done] = [one for one in events_of(calls((0, "a", "f", text)), DONE) if isinstance(one, ToolCallDone)]
+    assert done.parsed == {"x": "," * 300_000}
+
+
+def test_very_many_values_in_several_calls_are_left_to_you() -> None:
+    """One event of 32 MiB was once parsed for ten seconds, to values of 700 MB."""
+    large = '{"x":[1' + ",1" * 200_000 + "]}"
+    parser = ChatCompletionParser()
+    parser.events()
+    parser.feed(b"".join(calls((i, f"c{i}", "f", large)) for i in range(4)))
+    early = [one for one in parser.events() if isinstance(one, ToolCallDone)]
+    parser.feed(delta("tool_calls"))
+    late = [one for one in parser.events() if isinstance(one, ToolCallDone)]
+    assert [(one.position, one.error) for one in early] == [(0, None), (1, None)]
+    assert [(one.position, one.parsed) for one in late] == [(2, None), (3, None)]
+    assert all("and 500000 in a stream" in str(one.error) for one in late)
+
+
+def test_the_values_of_arguments_are_counted_also_where_they_are_left_to_you() -> None:
+    most, more = ('{"x":[1' + ",1" * commas + "]}" for commas in (249_998, 249_999))
+    for several, parsed in {(most, most, "{}"): [True, True, False], (more, more, '{"x":1}'): [False] * 3}.items():
+        pieces = [calls((place, f"c{place}", "f", text)) for place, text in enumerate(several)]
+        done = [one for one in events_of(*pieces, DONE) if isinstance(one, ToolCallDone)]
+        assert [one.error is None for one in done] == parsed
+
+
+# A done call is the final message's
+
+
+def id_made_up_with(arguments: str) -> str:
+    """The id of the first call, named f, if it is sent without one."""
+    parser = ChatCompletionParser()
+    parser.feed(calls((0, None, "f", arguments)) + delta("tool_calls") + DONE)
+    return parser.completion().tool_calls[0].id or ""
+
+
+WHOLE_CALLS = {
+    "ids": [A, B],
+    "no ids": [(0, None, "f", "{}"), (1, None, "g", "{}")],
+    "no ids, no indexes": [(None, None, "f", "{}"), (None, None, "g", "{}"), (None, None, "f", "{}")],
+    "an id like one that is made up": [(0, None, "f", "{}"), (1, id_made_up_with("{}"), "g", "{}")],
+    "a name that comes late": [(0, "a", None, '{"x":1}'), B, (0, None, "f", None)],
+    "an id that comes with more arguments": [(0, None, "f", '{"x"'), (1, "b", "g", "{}"), (0, "a", None, ":1}")],
+    "unknown keys": [{**fragment(*A), "x": 1}, fragment(*B)],
+    "a custom tool": [custom(0, "a", "h", "in"), B],
+    "a custom tool without an id": [custom(0, None, "h", "in"), B],
+}
+LATE_CALLS = {
+    "an id that comes late": [(0, None, "f", '{"x":1}'), B, (0, "a", None, None)],
+    "an id like the one that was made up": [(0, None, "f", '{"x":1}'), B, (2, id_made_up_with('{"x":1}'), "h", "{}")],
+    "a name that comes late, in a call of no id": [(0, None, None, '{"x":1}'), B, (0, None, "get_weather", None)],
+    "an unknown key that comes late": [A, B, {"index": 0, "extra_content": {"google": {"thought_signature": "s"}}}],
+}  # fmt: skip
+
+
+@each_case("name", [*WHOLE_CALLS, *LATE_CALLS])
+def test_a_done_call_is_the_final_messages(name: str) -> None:
+    """Of a call that changed late, the last one is."""
+    pieces = [calls(one) for one in {**WHOLE_CALLS, **LATE_CALLS}[name]]
+    parser, events = Stream([*pieces, delta("tool_calls"), DONE]).read()
+    dones, final = [one for one in events if isinstance(one, ToolCallDone)], parser.completion().tool_calls
+    last = {one.position: one.call for one in dones}
+    assert list(last.values()) == list(final)
+    assert list(last) == list(range(len(final)))
+    if name in WHOLE_CALLS:
+        assert len(dones) == len({one.call.id for one in dones} - {None}) == len(final)
+
+
+EMPTY_STARTED, EMPTY_DONE = [A_STARTED, ("arguments", 0, "{}")], ("done", 0, "{}", {})
+EMPTY: dict[str, tuple[list[Any], list[tuple[Any, ...]]]] = {
+    "again as text": ([(0, "a", "f", {}), "stop", (0, None, None, "{}")], [*EMPTY_STARTED, EMPTY_DONE, EMPTY_STARTED[1]]),
+    "done again": ([(0, None, "f", {}), "tool_calls", (0, "a", None, None)], [("started", 0, None, "f"), EMPTY_STARTED[1], EMPTY_DONE, EMPTY_DONE]),
+    "after its call was done": ([(0, "a", "f", None), "tool_calls", (0, None, None, {})], [A_STARTED, ("done", 0, "", {}), EMPTY_STARTED[1], EMPTY_DONE]),
+    "before later arguments": ([(0, "a", "f", {}), "tool_calls", (0, None, None, '{"x":1}')], [*EMPTY_STARTED, EMPTY_DONE, A_STARTS[1], A_DONE]),
+}  # fmt: skip
+
+
+@each_case(("steps", "expected"), EMPTY.values(), ids=EMPTY)
+def test_an_empty_object_of_a_call_that_was_done(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
+    pieces = [delta(one) if isinstance(one, str) else calls(one) for one in steps]
+    parser, events = Stream([*pieces, DONE]).read()
+    check(b"".join([*pieces, DONE]))
+    assert [row for row in briefly(events) if row[0] != "finished"] == expected
+    assert parser.completion().tool_calls[0].arguments == expected[-1][2]
+
+
+@each_case("reason", ["tool_calls", "length", "stop"])
+def test_the_finish_reason_comes_again_after_a_late_call(reason: str) -> None:
+    pieces = [calls((0, "a", "f", "{}")), delta(reason), calls((1, "b", "g", "{}")), DONE]
+    _, events = Stream(pieces).read()
+    late = [type(one).__name__ for one in events if isinstance(one, ToolCallDone | ChoiceFinished)]
+    assert late == ["ToolCallDone", "ChoiceFinished", "ToolCallDone", "ChoiceFinished"]
+
+
+# Types of the tools' arguments
+
+
+class Weather(BaseModel):
+    city: str
+    days: int = 1
+
+
+class WeatherDict(TypedDict):
+    city: str
+
+
+@dataclasses.dataclass
+class WeatherData:
+    city: str
+
+
+TYPES = {Weather: Weather(city="Oslo"), WeatherDict: {"city": "Oslo"}, WeatherData: WeatherData("Oslo")}
+OSLO = (0, "a", "weather", '{"city":"Oslo"}')
+
+
+@pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
+@pytest.mark.parametrize(("as_type", "expected"), TYPES.items(), ids=lambda value: getattr(value, "__name__", ""))
+def test_arguments_of_a_registered_type(as_type: Any, expected: Any, late: int) -> None:
+    pieces = [calls(OSLO), calls((1, "b", "other", '{"city":1}')), delta("tool_calls"), DONE]
+    parser, events = Stream(pieces).read(late, tools={"weather": as_type})
+    first, other = [one for one in events if isinstance(one, ToolCallDone)]
+    assert first.parsed == expected
+    assert type(first.parsed) is type(expected)
+    assert other.parsed == {"city": 1}
+    assert isinstance(first.call, ChatCompletionMessageFunctionToolCall)
+    assert first.call.function.parse() == expected
+    assert first.call == parser.completion().tool_calls[0]
+
+
+class Broken(BaseModel):
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def fail(cls, value: str) -> str:
+        raise KeyError(value)
+
+
+@each_case(
+    ("arguments", "finish", "tools", "expected"),
+    [
+        pytest.param('{"x": "h', "length", {}, (True, (), False), id="cut"),
+        pytest.param('{"city":1}', "tool_calls", {"weather": Weather}, (False, ("city",), False), id="no text"),
+        pytest.param(OSLO[3], "tool_calls", {"weather": Broken}, (False, (), True), id="the user's validator fails"),
+    ],
+)
+def test_arguments_that_cannot_be_parsed(arguments: str, finish: str, tools: dict[str, Any], expected: Any) -> None:
+    pieces = [calls((0, "a", "weather", arguments)), delta(finish), DONE]
+    (done,) = [one for one in events_of(*pieces, tools=tools) if isinstance(one, ToolCallDone)]
+    assert done.parsed is None
+    assert isinstance(done.error, ParseError)
+    assert done.error.text == arguments
+    assert (done.error.cut, done.error.path, isinstance(done.error.__cause__, KeyError)) == expected
+
+
+def test_a_custom_tools_input_stays_text() -> None:
+    pieces = [calls(custom(0, "a", "weather", '{"city":"Oslo"}')), delta("tool_calls"), DONE]
+    (done,) = [one for one in events_of(*pieces, tools={"weather": Weather}) if isinstance(one, ToolCallDone)]
+    assert (done.parsed, done.error) == ('{"city":"Oslo"}', None)

@@ -1,0 +1,94 @@
+"""`stream.events()`, sync and async: the parser's events, as they arrive, after a break, and after chunks were read."""
+
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import fronts
+import pytest
+from event_rows import A_DONE, A_STARTS, A, briefly, calls, short_repr, shown
+from fronts import generators_of_httpx_are_not_ours, over_both_streams
+from hypothesis import given, settings
+from made_streams import CUTS, STREAMS, Stream
+
+from chunkfold import ChatCompletionEvent
+from chunkfold.testing import DONE, Answer, ManualClock, delta, paced
+from chunkfold.testing.playback import Playback
+
+pytestmark = generators_of_httpx_are_not_ours
+
+
+seldom = settings(max_examples=25, deadline=None)
+
+
+pytest_generate_tests = over_both_streams
+
+
+def opened(front: Any, pieces: list[bytes], **options: Any) -> Any:
+    return front(Playback(Answer(pieces)), **options)
+
+
+async def collect(stream: Any, events: list[ChatCompletionEvent]) -> None:
+    """Gather the events in a list that the caller keeps when the stream raises."""
+    async with stream:
+        async for one in stream.events():
+            events.append(one)  # noqa: PERF401 - what came before an error is to be kept
+
+
+HELLO = [delta(role="assistant"), delta(content="Hello"), delta(content=" world"), calls(A), delta("tool_calls"), DONE]  # fmt: skip
+OF_HELLO = [("text", "Hello"), ("text", " world"), *A_STARTS, A_DONE, ("finished", "tool_calls", "tool_calls")]
+
+
+@pytest.mark.parametrize("name", fronts.STREAMS)
+@seldom
+@given(stream=STREAMS, cuts=CUTS)
+def test_every_front_gives_the_parsers_events(name: str, stream: Stream, cuts: list[int]) -> None:
+    front, backend = fronts.STREAMS[name]
+    parser, expected = stream.read()
+    given_stream = front(stream.cut(cuts))
+    told: list[ChatCompletionEvent] = []
+
+    async def read() -> None:
+        await collect(given_stream, told)
+
+    if parser.error is None:
+        anyio.run(read, backend=backend)
+    else:
+        with pytest.raises(type(parser.error)) as caught:
+            anyio.run(read, backend=backend)
+        assert caught.value is given_stream.error
+    assert shown(told) == shown(expected)
+    assert given_stream.end is parser.end
+
+
+async def test_events_come_as_they_arrive(front: Any) -> None:
+    clock = ManualClock()
+    stream = front(Playback(Answer(paced(HELLO, pace=1)), clock=clock))
+    told = [(short_repr(one)[0], clock()) async for one in stream.events()]
+    assert told == [("text", 1), ("text", 2), ("started", 3), ("arguments", 3), ("done", 4), ("finished", 4)]
+
+
+async def test_events_after_some_chunks_begin_with_what_has_arrived(front: Any) -> None:
+    stream = opened(front, HELLO)
+    chunks = aiter(stream)
+    assert [(await anext(chunks)).text for _ in range(3)] == ["", "Hello", " world"]
+    assert briefly([one async for one in stream.events()]) == [("text", "Hello world"), *OF_HELLO[2:]]
+
+
+@pytest.mark.parametrize("pieces", [HELLO, [b"".join(HELLO)]], ids=["a read each", "one read"])
+async def test_going_on_after_a_break(front: Any, pieces: list[bytes]) -> None:
+    stream = opened(front, pieces)
+    told = []
+    for _ in range(2):
+        async for one in stream.events():
+            told.append(one)
+            break
+    told += [one async for one in stream.events()]
+    assert briefly(told) == OF_HELLO
+
+
+async def test_going_on_with_the_same_iterator(front: Any) -> None:
+    stream = opened(front, [b"".join(HELLO)])
+    events = stream.events()
+    told = [await anext(events), await anext(events)]
+    assert briefly(told + [one async for one in events]) == OF_HELLO
