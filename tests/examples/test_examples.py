@@ -85,7 +85,7 @@ def test_all_are_listed_here() -> None:
     assert SCRIPTS == [
         "ag_ui",  # what is read in pages is run by test_chat_pages and test_npm
         "ai_sdk_ui",
-        "asgi_relay",  # those that need more than chunkfold are run by test_adapters
+        "asgi_relay",  # those that need more than chunkfold have tests of their own
         "async_stream",
         "errors",
         "for_browsers",
