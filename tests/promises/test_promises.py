@@ -448,7 +448,7 @@ def test_an_error_response_of_any_kind_is_an_error_of_ours(status: int, headers:
     check_text(str(error))
 
 
-# 3. What is quoted from a peer is bounded and escaped: see `test_secrets`
+# 3. What is quoted from a peer is bounded and escaped: see `test_secrets`, `test_secrets_in_values`, `test_terminal`
 
 # 4. The cost is linear in the bytes
 
