@@ -1,0 +1,541 @@
+"""The table of bad input in `docs/errors.md` is closed, and true.
+
+Each row begins with an id, and each id has one case here, or is about one rule of the catalogue, whose example is its
+case. The exception, the end and the rules that a row names are taken from the row itself, so it cannot say anything
+else.
+"""
+
+import asyncio
+import gzip
+import json
+import math
+import re
+from typing import Any, NamedTuple
+
+import httpx
+from bad_input import (
+    BESIDE,
+    BOOM,
+    CODED,
+    CUT,
+    FAILED_WORDS,
+    FAULT,
+    HI,
+    JSON_BODY,
+    LOGPROBS,
+    NOTHING,
+    OUTCOME,
+    PING,
+    SLOW,
+    STOP,
+    WAITED,
+    WHOLE_BODY,
+    Case,
+    Response,
+    Result,
+    answered,
+    body,
+    call,
+    called_with,
+    calls,
+    cancelled,
+    case,
+    chunk,
+    disapproved,
+    empty,
+    expanded,
+    failed,
+    fine,
+    foreign,
+    interrupted,
+    invalid,
+    iterated_after_leaving,
+    iterated_again,
+    left_after_finish,
+    left_early,
+    limited,
+    named,
+    nested,
+    not_connected,
+    own_exception,
+    parse_arguments,
+    parse_message,
+    parsed,
+    refused,
+    results_of,
+    stalled,
+    tap_exception,
+    too_early,
+    truncated,
+    unmade,
+    unparsed,
+    with_too_many_values,
+)
+from cases import each_case
+from doc_blocks import tables_of
+from doc_pages import prose_of
+from made_up_ids import shown_id
+from pydantic import ValidationError
+
+import chunkfold
+from chunkfold import (
+    RULES,
+    IncompleteStreamError,
+    InvalidStreamError,
+    LimitExceededError,
+    StreamConsumedError,
+    StreamEnd,
+)
+from chunkfold.rule_examples import example_of
+
+
+class Row(NamedTuple):
+    """What a row says.
+
+    Attributes:
+        raises: The name of the exception, None where nothing is raised.
+        end: The value of `end`, None where it is None or there is no stream.
+        rules: The ids of the rules that were noted.
+    """
+
+    id: str
+    raises: str | None
+    end: str | None
+    rules: set[str]
+
+
+def rows() -> list[Row]:
+    header = ("input", "what is raised", "what you still have", "what to do")
+    return [row_of(came, raised, left) for came, raised, left, _ in tables_of(prose_of("docs/errors.md"), *header)]
+
+
+def row_of(came: str, raised: str, left: str) -> Row:
+    (id_,) = re.findall(r"^`([a-z0-9-]+)` ", came)
+    name = re.search(r"`(\w+)`", raised)
+    assert name is not None or raised == "nothing", id_
+    end = re.match(r"`(\w+)`; ", left)
+    assert end is not None or left == "no stream", id_
+    end_name = end[1] if end is not None and end[1] != "None" else None
+    return Row(id_, name and name[1], end_name, set(re.findall(r"CF\d{3}", left)))
+
+
+ROWS = rows()
+
+
+CASES = {
+    # The response is refused
+    "http-error": refused(
+        Response(429, [json.dumps({"error": SLOW}).encode()], {"Retry-After": "20", "X-Request-Id": "r1"}),
+        error={**SLOW, "status_code": 429, "retry_after": 20.0, "request_id": "r1", "retryable": True},
+    ),
+    "http-error-text": refused(
+        Response(502, [b"<html>", b"bad gateway"]), error={"status_code": 502, "raw": "<html>bad gateway"}
+    ),
+    "http-error-no-body": refused(Response(401, []), error={"status_code": 401, "retryable": False}),
+    "http-error-large": refused(Response(500, [b"x" * 2**10] * 2**11), error={"status_code": 500, "raw": "x" * 2**16}),
+    "http-error-cut": refused(Response(503, [b"try ag", FAULT]), error={"status_code": 503, "message": "try ag"}),
+    "http-error-slow": refused(
+        Response(503, [b"try", b" ag", b"ain"]),
+        total_timeout=10,
+        times=[0, 1, 11],
+        error={"status_code": 503, "message": "try ag"},
+    ),
+    "http-redirect": refused(
+        Response(307, [], {"Location": "/v2"}), error={"status_code": 307, "headers": {"location": "/v2"}}
+    ),
+    "not-connected": case(not_connected, raises=httpx.ConnectError, end=None, has={}),
+    # The body is no event stream
+    "html-body": foreign(
+        Response(200, [b"<!doctype html><html>"], {"Content-Type": "text/html"}),
+        error={"body": b"<!doctype html><html>", "content_type": "text/html", "status_code": 200},
+    ),
+    "text-body": foreign(b"Service Unavailable", b"a: b\n\n"),
+    "compressed-body": foreign(gzip.compress(body(HI, STOP), mtime=0)),
+    "json-body": foreign(b'{"models":[]}', b"[]", b'"text"', b"null"),
+    "ndjson-body": foreign(b'{"response":"Hi"}\n{"response":"","done":true}\n'),
+    "cut-json-body": foreign(b'{"choices":[{"mess'),
+    "interrupted-json-body": interrupted([b'{"choices":[{"mess', FAULT], has=NOTHING, error={"__cause__": FAULT}),
+    "json-error-body": failed(JSON_BODY, b"\n\n" + JSON_BODY, has=NOTHING, error=CODED),
+    "completion-body": fine(WHOLE_BODY),
+    "completion-then-done": fine(*(start + WHOLE_BODY + b"\n\ndata: [DONE]\n\n" for start in (b"", b": ping\n\n"))),
+    "empty-body": empty(b"", b"\n\n\n", Response(204, [])),
+    "body-beginning": empty(b"d", b"dat", b"\xef\xbb"),
+    "keep-alives-only": empty(PING * 3),
+    # The provider reports an error
+    "event-error": failed(
+        CUT + named(b"error", b'{"message":"boom","code":"overloaded"}'),
+        CUT + named(b"error", JSON_BODY),
+        error=CODED,
+    ),
+    "event-error-text": failed(
+        CUT + named(b"error", b"boom"), CUT + named(b"error", b'"boom"'), error={"message": "boom"}
+    ),
+    "event-error-empty": failed(CUT + named(b"error", b""), CUT + named(b"error", b"null")),
+    "event-error-comment": failed(CUT + b"event: error\n: boom\n\ndata: [DONE]\n\n", error={"message": "boom"}),
+    "error-behind-cut-event": failed(
+        CUT + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
+        CUT[:-1] + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
+        CUT + b'data: {"choices":[{"de\nevent: error\ndata: %b\n\n' % JSON_BODY,
+        CUT + b'data: {"choices":[{"dedata: %b\n\n' % JSON_BODY,
+        error=CODED,
+    ),
+    "error-field": failed(
+        CUT + b'error: {"message":"boom","code":"overloaded"}\n\n',
+        CUT + b'error: {"message":"boom","code":"overloaded"}',  # and that was all
+        CUT + b'{"object":"error","message":"boom","code":"overloaded"}\n\n',
+        error=CODED,
+    ),
+    "error-envelope": failed(
+        body(HI, {"error": BOOM}), error={**CODED, "type": "server_error", "error.failed_generation": "{"}
+    ),
+    "error-after-finish": failed(
+        body(HI, STOP, {"error": BOOM}),
+        body(HI, STOP, {"error": BOOM}, done=False),
+        has={"text": "Hi", "finish_reason": "stop"},
+    ),
+    "error-beside-choices": failed(body(HI, chunk({"content": " you"}, error=BOOM)), has="Hi you", error=CODED),
+    "error-string": failed(body(HI, {"error": "boom"}), error={"message": "boom"}),
+    "error-list": failed(body(HI, {"error": [{"message": "boom"}, "bang"]}), error={"message": "boom; bang"}),
+    "error-empty": failed(*(body(HI, {"error": value}) for value in ({}, "", []))),
+    "error-empty-beside-choices": fine(*(body(HI, {**STOP, "error": value}) for value in ({}, "", []))),
+    "error-null": fine(*(body(HI, {**STOP, "error": value}) for value in (None, False))),
+    "error-object": failed(body(HI, {"object": "error", "message": "boom", "code": "overloaded"}), error=CODED),
+    "error-type": failed(body(HI, {"type": "error", "message": "boom"}), error={"message": "boom"}),
+    "base-resp": failed(
+        body(HI, {"base_resp": {"status_code": 1002, "status_msg": "boom"}, "choices": None}),
+        error={"code": 1002, "status_code": 429, "message": "boom"},
+    ),
+    "finish-error": failed(
+        *(body(HI, chunk({}, word)) for word in FAILED_WORDS),
+        has={"text": "Hi", OUTCOME: "error"},
+    ),
+    "finish-error-text": failed(
+        body(HI, chunk({"content": '{"error":{"message":"boom","code":503}}'}, "error_finish")),
+        error={"status_code": 503},
+    ),
+    "finish-error-described": failed(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "error", "error": BOOM}])),
+        body(HI, chunk({}, "error", x_groq={"error": "boom"})),
+        error={"message": "boom"},
+    ),
+    "error-inside": failed(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "error": BOOM}])),
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "error": "boom"}])),
+        body(HI, chunk({"error": BOOM})),
+        body(HI, chunk(choices=[{"index": 0, "message": {"error": BOOM}}])),
+        body(HI, chunk(choices=[], x_groq={"id": "r", "error": "boom"})),
+        error={"message": "boom"},
+    ),
+    "error-vendor": failed(
+        body(HI, {"errors": {"message": "boom", "code": "e"}}),
+        body(HI, {"choices": None, "error_type": "t", "error_message": "boom", "error_code": "e"}),
+        body(HI, {"success": False, "errors": [{"code": "e", "message": "boom"}], "result": None}),
+        body(HI, {"errors": [{"code": "e", "message": "boom"}], "status_code": 400}),
+        body(HI, {"error_code": "e", "error_msg": "boom"}),
+        body(HI, {"error_code": "e", "message": "boom"}),
+        body(HI, {"Response": {"Error": {"Code": "e", "Message": "boom"}}}),
+        body(HI, {"validationException": {"message": "boom", "code": "e"}}),
+        body(HI, {"Message": "boom", "code": "e"}),
+        error={"message": "boom", "code": "e"},
+    ),
+    "error-broken": failed(
+        CUT + b'data: {"error": "not "boom""}\n\n', error={"message": '{"error": "not "boom""}', "retryable": False}
+    ),
+    "bare-code": failed(body(HI, {"code": 503}), body(HI, {"status_code": "503"}), error={"status_code": 503}),
+    "bare-detail": failed(
+        *(body(HI, told) for told in ({"detail": "boom"}, {"detail": [{"msg": "boom"}]}, {"message": "boom"})),
+        error={"message": "boom"},
+    ),
+    "error-in-list": failed(body(HI, [{"error": BOOM}]), error=CODED),
+    "foreign-event-error": failed(CUT + named(b"progress", b'{"error":{"message":"boom"}}'), error={"message": "boom"}),
+    "only-done": empty(body()),
+    "no-output": empty(
+        body(chunk({"role": "assistant"}, usage={"total_tokens": 3})),
+        has={"message.role": "assistant", "usage.total_tokens": 3},
+    ),
+    # An event is no chunk
+    "not-json": invalid(body(HI, b"Internal Server Error"), body(HI, b"[HEARTBEAT]"), error={"position": len(CUT)}),
+    "cut-json-event": invalid(
+        body(HI, b'{"choices":[{"de'), body(HI, b'{"id":"1","logprodata: {"id":"2"}'), error={"position": len(CUT)}
+    ),
+    "unfinished-text": invalid(CUT + b"data: Internal Server Error"),
+    "json-no-object": invalid(*(body(HI, value) for value in (5, "Hi", True, [HI, HI])), error={"position": len(CUT)}),
+    "several-payloads-bad": invalid(b"data: %b\ndata: no\n\n" % json.dumps(HI).encode()),
+    "json-too-deep": invalid(body(HI, chunk({"new": nested(600)}))),
+    "number-too-long": invalid(CUT + b'data: {"choices":[],"x":' + b"1" * 5000 + b"}\n\n"),
+    "choices-type": invalid(*(body(HI, {**STOP, "choices": value}) for value in ({"a": 1}, "x", [5], ["x"]))),
+    "delta-type": invalid(*(body(HI, chunk(value)) for value in ("x", ["x"], 5))),
+    "content-type": invalid(*(body(HI, chunk({"content": value})) for value in (5, {"a": 1}))),
+    "finish-reason-type": invalid(*(body(HI, chunk({}, value)) for value in (5, ["stop"]))),
+    "index-type": invalid(*(body(HI, chunk({}, index=value)) for value in ("x", 0.5, True))),
+    "tool-calls-type": invalid(
+        body(HI, chunk({"tool_calls": 7})),
+        *(
+            body(HI, chunk({"tool_calls": [value]}))
+            for value in ("x", {"id": ["a"]}, {"function": "f"}, call(5, index=0), call("f", 5, index=0))
+        ),
+    ),
+    "other-type": fine(
+        body(HI, {**STOP, "usage": "none"}), has={"text": "Hi", "usage": None, "raw_values": {"usage": "none"}}
+    ),
+    "responses-api": invalid(
+        named(b"response.output_text.delta", b'{"type":"response.output_text.delta","delta":"Hi"}'),
+        body({"type": "response.created"}),
+        has=NOTHING,
+    ),
+    "messages-api": invalid(
+        named(b"message_start", b'{"type":"message_start"}'), body({"type": "content_block_delta"}), has=NOTHING
+    ),
+    "completions-api": invalid(body({"object": "text_completion", "choices": [{"text": "Hi"}]}), has=NOTHING),
+    "another-api": invalid(
+        body({"candidates": []}),
+        body({"response": "Hi"}, {"response": "", "usage": {"total_tokens": 1}}),
+        body({"type": "start"}, {"type": "text-delta", "delta": "Hi"}, done=False),
+        has=NOTHING,
+        error={"position": 0, "retryable": False},
+    ),
+    # It stops too early
+    "truncated": truncated(CUT, CUT + PING, error={"end": "truncated", "retryable": False}),
+    "truncated-in-event": truncated(*(CUT + cut for cut in (b'data: {"choices":[{"de', b"data: [DO", b"data:", b"da"))),
+    "truncated-choice": truncated(
+        body(HI, chunk({"content": "Ho"}, index=1), STOP, done=False),
+        has={"choices.0.finish_reason": "stop", "choices.1.finish_reason": None, "choices.1.message.content": "Ho"},
+    ),
+    "unexplained": truncated(body(HI, {"status": "worker restarted"}), error={"end": "truncated"}),
+    "interrupted": interrupted([CUT, FAULT], error={"end": "interrupted", "__cause__": FAULT, "retryable": False}),
+    "interrupted-at-once": interrupted(
+        [FAULT], [PING, FAULT], has=NOTHING, error={"__cause__": FAULT, "retryable": True}
+    ),
+    "read-timeout": interrupted([CUT, WAITED], error={"__cause__": WAITED}),
+    "finish-interrupted": fine([body(HI, STOP, done=False), FAULT]),
+    "finish-unfinished": fine(CUT + b"data: " + json.dumps(STOP).encode()),
+    "finish-cut": fine(body(HI, STOP, done=False) + b'data: {"usage":{"tot'),
+    # Limits, deadlines, strict mode
+    "max-event-size": limited(
+        body(HI, chunk({"content": "x" * 500})), max_event_size=400, error={"limit": "max_event_size", "value": 400}
+    ),
+    "max-line-size": limited(
+        *(CUT + start + b"x" * 500 for start in (b": ", b"note: ", b"data: ")),
+        *(CUT + start + b"x" * 500 + b"\n\n" + body(STOP) for start in (b": ", b"note: ")),
+        max_event_size=400,
+        error={"limit": "max_event_size", "value": 400},
+    ),
+    "max-event-items": limited(
+        body(HI, chunk({"content": "x", "images": [1] * 50})),
+        max_event_items=40,
+        error={"limit": "max_event_items", "value": 40},
+    ),
+    "max-event-parts": limited(
+        body(HI, chunk({"content": "x", "annotations": [{}] * 10_001})),
+        error={"limit": "max_event_parts", "value": 10_000},
+    ),
+    "max-event-payloads": limited(
+        [CUT + b"data: {}\n" * 10_001 + b"\n"], error={"limit": "max_event_payloads", "value": 10_000}
+    ),
+    "max-output-size": limited(
+        body(HI, chunk({"content": " you"}), chunk({"content": " there"})),
+        max_output_size=5,
+        has="Hi you",
+        error={"limit": "max_output_size", "value": 5},
+    ),
+    "max-partial-values": case(
+        with_too_many_values,
+        raises=LimitExceededError,
+        has={},
+        error={"limit": "max_partial_values", "value": 250_000},
+    ),
+    "max-content-encodings": limited(
+        Response(200, [CUT], {"Content-Encoding": "gzip, gzip"}),
+        has=NOTHING,
+        error={"limit": "max_content_encodings", "value": 1},
+    ),
+    "max-expansion": limited(expanded, error={"limit": "max_expansion", "value": 100}),
+    "progress-timeout": stalled([CUT, PING, PING], progress_timeout=10, times=[0, 1, 9, 12], error={"end": "stalled"}),
+    "total-timeout": stalled([CUT, CUT], total_timeout=10, times=[0, 9, 11], has="HiHi", error={"end": "stalled"}),
+    "late-stall": fine([body(HI, STOP, done=False), PING], progress_timeout=10, times=[0, 1, 12]),
+    "strict": disapproved(
+        body(HI, chunk({"role": "model", "content": "!"}), STOP), has="Hi!", error={"rule.id": "CF204"}
+    ),
+    "strict-at-the-end": disapproved(body(HI, STOP, done=False), error={"rule.id": "CF501"}),
+    "strict-rules": case(
+        body(HI),
+        raises=InvalidStreamError,
+        end=StreamEnd.INVALID,
+        error={"rule.id": "CF502"},
+        strict=("CF502",),
+    ),
+    "strict-fault": interrupted([body(HI, done=False), FAULT], error={"__cause__": FAULT}, strict=True),
+    # You
+    "left-early": case(
+        left_early,
+        raises=IncompleteStreamError,
+        end=StreamEnd.CLOSED,
+        error={"end": "closed", "snapshot.text": "Hi", "retryable": False},
+    ),
+    "left-after-finish": fine(left_after_finish),
+    "too-early": case(too_early, raises=IncompleteStreamError, end=None, error={"end": None, "snapshot.text": "Hi"}),
+    "iterated-again": case(iterated_again, raises=StreamConsumedError, error={"snapshot.text": "Hi"}),
+    "iterated-after-leaving": case(iterated_after_leaving, raises=StreamConsumedError, end=StreamEnd.CLOSED),
+    "own-exception": case(own_exception, raises=LookupError, end=StreamEnd.CLOSED),
+    "tap-exception": case(tap_exception, raises=LookupError, end=StreamEnd.CLOSED),
+    "cancelled": case(cancelled, raises=asyncio.CancelledError, end=StreamEnd.CLOSED),
+    "wrong-argument": case(*map(unmade, ([], 5), ({"no_such_option": True}, {})), raises=TypeError, end=None, has={}),
+    # The text is not the JSON you asked for
+    "parse-cut": unparsed(
+        parsed(answered('{"city":"Os'), parse_message),
+        has='{"city":"Os',
+        error={"cut": True, "text": '{"city":"Os', "position": 8, "snapshot": None},
+    ),
+    "parse-arguments-cut": unparsed(
+        parsed(called_with('{"city":"Os'), parse_arguments),
+        has={"calls": [("a", "f", '{"city":"Os')]},
+        error={"cut": True, "text": '{"city":"Os', "position": 8, "snapshot": None},
+    ),
+    "parse-no-text": unparsed(parsed(called_with("{}"), parse_message), has="", error={"cut": False}),
+    "parse-no-json": unparsed(
+        parsed(answered("Oslo"), parse_message), has="Oslo", error={"cut": False, "text": "Oslo", "position": 0}
+    ),
+    "parse-type": unparsed(
+        parsed(answered('{"city":5}'), parse_message),
+        has='{"city":5}',
+        error={"cut": False, "position": None, "__context__.__class__": ValidationError},
+    ),
+    "parse-arguments-type": unparsed(
+        parsed(called_with("[5]"), parse_arguments),
+        has={"calls": [("a", "f", "[5]")]},
+        error={"cut": False, "text": "[5]"},
+    ),
+    "parse-no-arguments": fine(parsed(called_with(""), parse_arguments, expected={}), has={"calls": [("a", "f", "")]}),
+    "parse-placeholder": fine(
+        parsed(
+            calls(call("f", "{}", index=0, id="a"), call(None, '{"x":1}', index=0)), parse_arguments, expected={"x": 1}
+        ),
+        has={"calls": [("a", "f", '{}{"x":1}')]},
+    ),
+    # Tolerated
+    "chunk-without-field": fine(
+        body(HI, STOP, done=False) + b"[DONE]\n\n",
+        json.dumps(HI).encode().join([body(chunk({"role": "assistant"}), done=False), b"\n\n"]) + body(STOP),
+    ),
+    "after-done": fine(body(HI, STOP) + body(chunk({"content": " again"})), body(HI, STOP) + b"data: oops\n\n"),
+    "full-message-beside": fine(
+        body(HI, chunk(choices=[BESIDE])),
+        has={"text": "Hi", "message.refusal": "no"},
+    ),
+    "no-number": fine(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": LOGPROBS}])),
+        has={"text": "Hi", "choices.0.logprobs.content.0.logprob": -math.inf},
+    ),
+    "reasoning-twice": fine(
+        body(chunk({"reasoning": "hm", "reasoning_content": "hm"}), HI, STOP), has={"text": "Hi", "reasoning": "hm"}
+    ),
+    "list-type": fine(
+        body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": {"content": "x"}}])),
+        body(HI, chunk({"annotations": "x"}, "stop")),
+        body(HI, chunk({"images": "x"}, "stop")),
+    ),
+    "lone-surrogate": fine(
+        body(HI, chunk({"content": "?"})).replace(b'"?"', rb'"\ud83d"'), end=StreamEnd.DONE, has="Hi\ufffd"
+    ),
+    "unknown-keys": fine(
+        body(HI, {**STOP, "new": 1, "other": 2}, chunk(choices=[], new=None, other=3)),
+        has={"text": "Hi", "model_extra": {"new": 1, "other": 3}},
+    ),
+    "obfuscation": fine(
+        body({**HI, "obfuscation": "aaa"}, STOP),
+        body(chunk({"content": "Hi", "obfuscation": "aaa"}), STOP),
+        has={"text": "Hi", "model_extra": {}, "message.model_extra": {}},
+    ),
+    "arguments-twice": fine(
+        calls(call("f", r'"{\"x\":1}"', index=0, id="a")), has={"calls": [("a", "f", r'"{\"x\":1}"')]}
+    ),
+    "arguments-null": fine(
+        calls(call("f", "{}", index=0, id="a"), {"index": 0, "function": {"arguments": None}}),
+        has={"calls": [("a", "f", "{}")]},
+    ),
+    "function-call-object": fine(
+        body(chunk({"function_call": {"name": "f", "arguments": {"x": 1}}}), chunk({}, "function_call")),
+        has={"message.function_call.name": "f", "message.function_call.arguments": '{"x":1}'},
+    ),
+    "details-no-index": fine(
+        body(
+            *(
+                chunk({"reasoning_details": [{"type": "reasoning.text", **fields}]})
+                for fields in ({"id": "1", "text": "a"}, {"text": "b"}, {"id": "2", "text": "c"})
+            ),
+            HI,
+            STOP,
+        ),
+        has={
+            "reasoning": "abc",
+            "message.reasoning_details": [
+                {"type": "reasoning.text", "id": "1", "text": "ab"},
+                {"type": "reasoning.text", "id": "2", "text": "c"},
+            ],
+        },
+    ),
+    "usage-null": fine(
+        body(HI, {**STOP, "usage": {"completion_tokens": 4}}, chunk(choices=[], usage={"completion_tokens": None})),
+        has={"text": "Hi", "usage.completion_tokens": 4},
+    ),
+    "stop-with-calls": fine(
+        calls(call("f", "{}", index=0, id="a"), finish_reason="stop"),
+        has={"calls": [("a", "f", "{}")], "finish_reason": "stop", OUTCOME: "tool_calls"},
+    ),
+    "output-after-finish-interrupted": interrupted([body(STOP, HI, done=False), FAULT], has={"text": "Hi"}),
+}
+
+
+def case_of(row: Row) -> Case:
+    """The case of a row; without one, the row is about the rule that it names, whose body `test_catalogue` reads."""
+    if row.id in CASES:
+        return CASES[row.id]
+    (rule,) = row.rules
+    example = example_of(rule)
+    return case(example.body, end=StreamEnd(example.end), has=example.text, one_choice=example.is_for_one)
+
+
+def test_every_case_has_a_row_and_every_row_a_case_or_a_rule_of_its_own() -> None:
+    assert [row.id for row in ROWS if row.id in CASES] == list(CASES)
+    rules = [row.rules for row in ROWS if row.id not in CASES]
+    assert len(set().union(*rules)) == sum(map(len, rules)) == len(rules)
+
+
+def test_every_exception_every_end_and_every_rule_has_a_row() -> None:
+    errors = {
+        name for name, value in vars(chunkfold).items() if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert errors - {row.raises for row in ROWS} == {"ChunkfoldError"}
+    assert set(StreamEnd) <= {row.end for row in ROWS}
+    shown = set[str]().union(*(row.rules for row in ROWS))
+    assert shown <= {rule.id for rule in RULES}
+    assert {rule.id for rule in RULES if rule.id > "CF5"} <= shown  # the others change no end, and have their own page
+
+
+@each_case("row", ROWS, ids=[row.id for row in ROWS])
+def test_row(row: Row) -> None:
+    case = case_of(row)
+    assert row.raises == (case.raises and case.raises.__name__)
+    assert row.end == case.end
+    for given in case.given:
+        results = results_of(given, case.options)
+        assert [result.told() for result in results[1:]] == [results[0].told()] * (len(results) - 1)
+        check(row, case, results[0])
+
+
+def look(value: Any, path: str) -> Any:
+    """The value at a path; `calls` are the tool calls in short."""
+    if path == "calls":
+        return [(shown_id(call.id), call.name, call.arguments) for call in value.tool_calls]
+    for part in path.split("."):
+        value = value[int(part)] if part.isdigit() else getattr(value, part)
+    return value
+
+
+def check(row: Row, case: Case, result: Result) -> None:
+    assert type(result.error) is (case.raises or type(None))
+    assert result.end == case.end
+    assert {path: look(result.snapshot, path) for path in case.has} == case.has
+    assert {path: look(result.error, path) for path in case.error} == case.error
+    noted = {anomaly.rule.id for anomaly in result.anomalies}
+    assert row.rules == noted if case.raises is None else row.rules <= noted
