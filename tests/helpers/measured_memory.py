@@ -38,7 +38,7 @@ def traced() -> Iterator[Memory]:
 
 @pytest.fixture(scope="module", autouse=True)
 def only_garbage_of_these_tests() -> None:
-    """For modules that import it: collecting is quick, and shows what a test left and nothing else.
+    """For modules that give it a name of theirs: collecting is quick, and shows what a test left and nothing else.
 
     Models are built when they are first used, and kept for good: a stream is read before anything is measured.
     """

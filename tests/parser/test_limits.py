@@ -29,7 +29,7 @@ from fronts import by_turns, client_of, each_library, generators_of_httpx_are_no
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear import assert_linear, no_collector, seconds
-from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
+from measured_memory import only_garbage_of_these_tests, traced
 from shared_data import shared_data
 
 from chunkfold import (
@@ -58,6 +58,7 @@ from chunkfold.wire import payload, raw_data, reading
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
 library = each_library
+collecting_is_quick = only_garbage_of_these_tests
 
 READ = 2**16  # bytes
 STOP = delta("stop")

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from measured_memory import only_garbage_of_these_tests, traced  # noqa: F401 - a fixture of this module
+from measured_memory import only_garbage_of_these_tests, traced
 from pydantic import BaseModel, field_validator
 
 from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream, ParseError, ToolCallDone
 from chunkfold.testing import DONE, chunk, delta, event, fragment
+
+collecting_is_quick = only_garbage_of_these_tests
 
 MEGABYTE = 10**6
 READ = 4096  # bytes

@@ -18,11 +18,12 @@ from typing import Any
 import httpx
 import pytest
 import soak
-from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
+from measured_memory import only_garbage_of_these_tests
 
 from chunkfold import AsyncChatCompletionStream, ChatCompletionParser, aconnect
 from chunkfold.testing import DONE, Answer, FakeProvider, delta, paced
 
+collecting_is_quick = only_garbage_of_these_tests
 pytestmark = [pytest.mark.skipif(not soak.PROC.exists(), reason="needs Linux's /proc"), pytest.mark.slow]
 
 FEW = 12  # streams with a fault each, none of which takes long

@@ -45,7 +45,7 @@ from fronts import (
     over_both_streams,
     send,
 )
-from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
+from measured_memory import only_garbage_of_these_tests
 
 from chunkfold import (
     APIError,
@@ -65,6 +65,7 @@ from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, delta
 
 pytest_generate_tests = over_both_streams
 library = each_library
+collecting_is_quick = only_garbage_of_these_tests
 
 APART = 0.001  # seconds between two pieces that are to be read one by one
 

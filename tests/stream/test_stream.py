@@ -41,7 +41,7 @@ from fronts import (
     send,
     tls_server_side,
 )
-from measured_memory import only_garbage_of_these_tests  # noqa: F401 - a fixture of this module
+from measured_memory import only_garbage_of_these_tests
 
 from chunkfold import (
     APIError,
@@ -77,6 +77,7 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
 library = each_library
 server_side = tls_server_side
+collecting_is_quick = only_garbage_of_these_tests
 
 SILENCE = 0.15  # seconds; the read timeout where one is to pass: the headers come in time on a busy machine, too
 
