@@ -36,7 +36,7 @@ def traced() -> Iterator[Memory]:
         tracemalloc.stop()
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(name="collecting_is_quick", scope="module", autouse=True)
 def only_garbage_of_these_tests() -> None:
     """For modules that give it a name of theirs: collecting is quick, and shows what a test left and nothing else.
 
