@@ -72,7 +72,7 @@ APART = 0.001  # seconds between two pieces that are to be read one by one
 TEXTS = ["[1, ", "2, ", "3]"]
 NUMBERS = [delta(content=text) for text in TEXTS]
 STOP = delta("stop")
-WHOLE = [*NUMBERS, STOP, DONE]
+COUNTED = [*NUMBERS, STOP, DONE]
 ERROR = event({"error": {"message": "overloaded", "code": 503}})
 
 
@@ -299,7 +299,7 @@ async def test_leaving_at_the_last_item(library: Any, front: Any, view: str) -> 
 
 @every_view
 async def test_reading_the_rest(library: Any, front: Any, view: str) -> None:
-    async with asked(library, front, Answer(apart(WHOLE))) as to:
+    async with asked(library, front, Answer(apart(COUNTED))) as to:
         async with to.connect() as stream:
             items = VIEWS[view](stream)
             await anext(items)
@@ -347,7 +347,7 @@ async def test_an_exception_of_the_consumer_passes_unchanged(
     library: Any, front: Any, view: str, kind: type[BaseException], fail: Callable[..., Awaitable[None]]
 ) -> None:
     mine, is_over = kind("mine"), fail is fail_after_done
-    async with asked(library, front, Answer(WHOLE, ending="open") if is_over else Answer([*NUMBERS, math.inf])) as to:
+    async with asked(library, front, Answer(COUNTED, ending="open") if is_over else Answer([*NUMBERS, math.inf])) as to:
         with pytest.raises(kind) as caught:
             await fail(to, view, mine)
         assert caught.value is mine
@@ -395,7 +395,7 @@ async def test_an_option_that_fails_when_it_is_used_closes_what_was_opened(libra
 
 async def test_closing_again_does_not_touch_the_next_stream(library: Any, front: Any) -> None:
     """The connection was given back, and belongs to another."""
-    async with asked(library, front, Answer(WHOLE), Answer(apart(WHOLE))) as to:
+    async with asked(library, front, Answer(COUNTED), Answer(apart(COUNTED))) as to:
         async with to.connect() as first:
             await first.read()
         async with to.connect() as second:
@@ -407,7 +407,7 @@ async def test_closing_again_does_not_touch_the_next_stream(library: Any, front:
 
 
 async def test_closing_inside_another_stream_of_the_same_client(library: Any, front: Any) -> None:
-    answers = [Answer([*NUMBERS, math.inf]), Answer(apart(WHOLE))]
+    answers = [Answer([*NUMBERS, math.inf]), Answer(apart(COUNTED))]
     async with asked(library, front, *answers, limits=library.Limits(max_connections=2)) as to:
         first = await to.open()
         await anext(aiter(first))
@@ -457,7 +457,7 @@ def test_closing_in_on_event_ends_the_loop(library: Any, repeats: int, folding: 
 # A generator of the consumer's own around it
 
 
-async def texts_of(to: Asked) -> AsyncIterator[str]:
+async def texts_from(to: Asked) -> AsyncIterator[str]:
     async with to.connect() as stream:
         async for text in stream.text_deltas():
             yield text
@@ -465,7 +465,7 @@ async def texts_of(to: Asked) -> AsyncIterator[str]:
 
 async def test_leaving_a_generator_around_the_stream(library: Any, front: Any) -> None:
     async with asked(library, front, Answer([*NUMBERS, math.inf])) as to:
-        async with aclosing(texts_of(to)) as texts:
+        async with aclosing(texts_from(to)) as texts:
             async for _ in texts:
                 break
         assert [stream.end for stream in to.streams] == [StreamEnd.CLOSED]
@@ -475,7 +475,7 @@ async def test_leaving_a_generator_around_the_stream(library: Any, front: Any) -
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio says what it thinks of such a generator
 async def test_dropping_a_generator_around_the_stream(library: Any) -> None:
     async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
-        async for _ in texts_of(to):
+        async for _ in texts_from(to):
             break
         with anyio.fail_after(PATIENCE):
             while not to.request.answered.is_set():
@@ -505,7 +505,7 @@ def test_leaving_a_sync_generator_around_the_stream(library: Any, closes: bool) 
 
 
 async def test_a_stream_that_is_entered_in_one_task_and_left_in_another(library: Any, anyio_backend: Any) -> None:
-    async with asked(library, AsyncChatCompletionStream, Answer(WHOLE)) as to:
+    async with asked(library, AsyncChatCompletionStream, Answer(COUNTED)) as to:
         opening = to.connect()
         entered = anyio.Event()
 
@@ -594,7 +594,7 @@ def test_closing_from_another_thread_during_the_wait_after_done(library: Any) ->
     """The second to close does not wait, and does not disturb the first."""
     with (
         spotless(),
-        FakeProvider(Answer(WHOLE, ending="open")) as provider,
+        FakeProvider(Answer(COUNTED, ending="open")) as provider,
         library.Client(**ALONE) as client,
     ):
         waiting = threading.Event()
@@ -640,7 +640,7 @@ async def iterate_over_it(to: Asked, stream: Any) -> None:
 async def test_another_task_during_the_wait_after_done(
     library: Any, meanwhile: Callable[[Asked, Any], Awaitable[None]]
 ) -> None:
-    async with asked(library, AsyncChatCompletionStream, Answer(WHOLE, ending="open")) as to:
+    async with asked(library, AsyncChatCompletionStream, Answer(COUNTED, ending="open")) as to:
         with anyio.fail_after(PATIENCE):
             stream = await to.open()
             await stream.read()
@@ -663,7 +663,7 @@ async def test_two_tasks_that_read_at_once() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         yield NUMBERS[0]
         await go_on.wait()
-        for piece in WHOLE[1:]:
+        for piece in COUNTED[1:]:
             yield piece
 
     texts: list[str] = []
@@ -696,7 +696,7 @@ def test_two_threads_that_read_at_once() -> None:
         yield NUMBERS[0]
         waiting.set()
         assert go_on.wait(PATIENCE)
-        yield from WHOLE[1:]
+        yield from COUNTED[1:]
 
     texts: list[str] = []
     with spotless():
@@ -1148,7 +1148,7 @@ async def test_going_on_after_a_cancelled_read(library: Any, cancelling: Cancell
     """Either all is there, or it is said that something is missing."""
 
     async def once(place: int) -> bool:
-        async with asked(library, AsyncChatCompletionStream, Answer(apart(WHOLE))) as to:
+        async with asked(library, AsyncChatCompletionStream, Answer(apart(COUNTED))) as to:
             async with to.connect() as stream:
                 items = VIEWS[view](stream)
                 driven = Driven(read_two(items), place)
@@ -1242,7 +1242,7 @@ async def test_waiting_for_one_item_and_no_longer(library: Any) -> None:
 async def test_a_read_that_is_looked_at_now_and_then(library: Any) -> None:
     """To do something else while a read goes on, it is not cancelled but made a task."""
     texts: list[str] = []
-    async with asked(library, AsyncChatCompletionStream, Answer(apart(WHOLE))) as to:
+    async with asked(library, AsyncChatCompletionStream, Answer(apart(COUNTED))) as to:
         async with to.connect() as stream:
             while stream.end is None:
                 read = asyncio.ensure_future(anext(stream, None))
@@ -1259,7 +1259,7 @@ async def test_a_read_that_is_looked_at_now_and_then(library: Any) -> None:
 
 async def test_cancelled_tasks_beside_others_of_one_client(library: Any, anyio_backend: Any) -> None:
     """Each of twenty is cancelled at another await; those that are not cancelled get all of theirs."""
-    answers = [Answer(apart(WHOLE))] * 30
+    answers = [Answer(apart(COUNTED))] * 30
     async with asked(library, AsyncChatCompletionStream, *answers, limits=library.Limits(max_connections=None)) as to:
         texts: list[str] = []
 
@@ -1499,7 +1499,7 @@ READ_BY: dict[str, tuple[Callable[[list[bytes]], Any], Callable[[Any], object]]]
 def test_going_on_after_an_interrupt_anywhere(way: str, large: bool) -> None:
     """In the stream or the parser: a stream that ends well has all of its text, and none of it twice."""
     make, use = READ_BY[way]
-    pieces = [NUMBERS[0] * 600, *WHOLE[1:]] if large else WHOLE
+    pieces = [NUMBERS[0] * 600, *COUNTED[1:]] if large else COUNTED
     text = "".join(TEXTS[:1] * (600 if large else 1) + TEXTS[1:])
     modules = [name for name in sys.modules if name.startswith("chunkfold.")]
     ends: set[StreamEnd | None] = set()
@@ -1539,7 +1539,7 @@ def test_another_thread_that_reads_anywhere(use: Callable[[ChatCompletionStream]
 
     for place in range(1, 10**6):
         visiting = Interrupting(act, place, modules)
-        stream = ChatCompletionStream(WHOLE)
+        stream = ChatCompletionStream(COUNTED)
         with suppress(StreamConsumedError), visiting:
             use(stream)
         assert (stream.end, stream.snapshot.text) == (StreamEnd.FINISHED, "".join(TEXTS))
@@ -1795,7 +1795,7 @@ async def read_to_the_finish_reason(stream: Any) -> None:
 
 @pytest.mark.parametrize("use", [read_nothing, read_one, read_an_event, read_to_the_finish_reason])
 async def test_dropping_a_stream_that_is_open(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
-    async with asked(library, front, Answer([*apart(WHOLE[:-1]), math.inf])) as to:
+    async with asked(library, front, Answer([*apart(COUNTED[:-1]), math.inf])) as to:
         to.may_keep = True  # the connection is free when the client is closed
         stream = await to.open()
         await use(stream)
@@ -1840,7 +1840,7 @@ async def see_the_error(stream: Any) -> None:
     "use", [read_all, iterate_over_all, close, read_one_and_close, close_the_response, see_the_error]
 )
 async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
-    answer = Answer([*NUMBERS, ERROR, math.inf] if use is see_the_error else apart(WHOLE))
+    answer = Answer([*NUMBERS, ERROR, math.inf] if use is see_the_error else apart(COUNTED))
     async with asked(library, front, answer) as to:
         to.may_keep = True
         stream = await to.open()
@@ -1853,12 +1853,12 @@ async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Cal
 
 async def test_dropping_a_stream_over_an_iterable(front: Any) -> None:
     async def async_pieces() -> AsyncIterator[bytes]:
-        for piece in WHOLE:
+        for piece in COUNTED:
             yield piece
 
     async with spotless_loop():
         for read in (read_nothing, read_one):
-            source = iter(WHOLE) if front is Sync else async_pieces()
+            source = iter(COUNTED) if front is Sync else async_pieces()
             stream = front(source)
             await read(stream)
             with dropping() as said:

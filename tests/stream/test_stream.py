@@ -591,7 +591,7 @@ THOUGHT, OTHER_CHOICE = delta(reasoning_content="Hm"), delta(content="Hi", index
 CALL = delta(tool_calls=[fragment(0, id="a", name="f", arguments="{}")])
 NUMBER = delta(content="[1")
 MESSAGE = event({"object": "chat.completion.chunk", "choices": [{"index": 0, "message": {"content": "Hi"}}]})
-USAGE = event({"object": "chat.completion.chunk", "choices": [], "usage": {"completion_tokens": 1}})
+USAGE = event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})
 # The body before the error, the view, how many items are taken of it, and whether these have output.
 TAKEN: dict[str, tuple[list[bytes], Callable[[Any], Any], int, bool]] = {
     "nothing": ([HI], aiter, 0, False),
@@ -980,9 +980,6 @@ class Raising:
 
 
 # Draining
-
-
-USAGE = event({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})
 
 
 @asynccontextmanager
