@@ -2,7 +2,7 @@
 
 One table of streams, each read with its time, and how it has to end. Every way to read one must judge alike: fed,
 folded, fed in slices, iterated over, read at once, sync and async. Real time passes in the last section alone.
-Silence is no matter of these deadlines: the client's read timeout ends it (`test_stream`).
+Silence is no matter of these deadlines: the client's read timeout ends it (`test_draining`, `test_connect`).
 """
 
 import math

@@ -1,6 +1,6 @@
 """Many streams at the same time in one process.
 
-What holds for one stream, and for a few, `test_stream` and `test_connect` show. The provider of the many is a process of
+What holds for one stream, and for a few, the other tests show. The provider of the many is a process of
 its own, so that its cost is not counted here; `-m slow -s` prints what was measured.
 """
 

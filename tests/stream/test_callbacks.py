@@ -1,0 +1,133 @@
+"""What callbacks may do: fail, close the stream that calls them, or try to read it."""
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from asked import NUMBERS, asked, asked_sync, read_with, send_sync
+from fronts import each_library, generators_of_httpx_are_not_ours, has_left, over_both_streams
+from measured_memory import only_garbage_of_these_tests
+from sources import HELLO, WHOLE
+
+from chunkfold import ChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd
+from chunkfold.testing import Answer
+
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
+library = each_library
+collecting_is_quick = only_garbage_of_these_tests
+
+
+@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "read",
+    [next, ChatCompletionStream.read, ChatCompletionStream.drain, lambda stream: list(stream.text_deltas())],
+    ids=["next", "read", "drain", "text_deltas"],
+)
+def test_a_callback_cannot_read_the_stream_that_calls_it(
+    read: Callable[[ChatCompletionStream], object], repeats: int
+) -> None:
+    """It would take bytes that belong behind those which are being parsed."""
+    errors: list[str] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        try:
+            read(stream)
+        except StreamConsumedError as error:
+            errors.append(str(error))
+
+    stream = ChatCompletionStream([HELLO * repeats, *WHOLE], on_server_sent_event=on_server_sent_event)
+    assert "".join(chunk.text for chunk in stream) == "Hello" * repeats + "Hello world"
+    assert set(errors[:repeats]) == {
+        "another task or thread, or the call that runs this callback, is reading this stream"
+    }
+    assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("leave", "reads", "most"),
+    [("close", [HELLO * 2000], 1999), ("drain", [HELLO * 2000], 0), ("drain", [HELLO * 2, HELLO], 0)],
+    ids=["closed", "drained", "drained with chunks left"],
+)
+def test_a_stream_that_is_being_left_ends_for_its_callback_too(leave: str, reads: list[bytes], most: int) -> None:
+    taken: list[int] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        if is_leaving:
+            taken.append(sum(1 for _ in iter(lambda: next(stream, None), None)))
+
+    is_leaving = False
+    stream = ChatCompletionStream(reads, on_server_sent_event=on_server_sent_event)
+    next(stream)
+    is_leaving = True
+    getattr(stream, leave)()
+    assert taken
+    assert sum(taken) <= most
+    assert stream.end == ("closed" if leave == "close" else "truncated")
+
+
+@pytest.mark.parametrize("view", ["__iter__", "text_deltas", "events", "partials"])
+@pytest.mark.parametrize("hook", ["on_server_sent_event", "on_chunks", "on_end"])
+def test_a_stream_that_its_callback_closed_yields_nothing_more(view: str, hook: str) -> None:
+    def close(*_: object) -> None:
+        stream.close()
+
+    body = [b"".join([HELLO, *WHOLE])]
+    if hook == "on_server_sent_event":
+        stream = ChatCompletionStream(body, on_server_sent_event=close)
+    else:
+        stream = ChatCompletionStream(body).observe(**{hook: close})
+    assert list(getattr(stream, view)()) == []
+    assert stream.end is (StreamEnd.CLOSED if hook == "on_server_sent_event" else StreamEnd.FINISHED)
+
+
+@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
+async def test_an_exception_of_on_event_passes_unchanged(library: Any, front: Any, repeats: int) -> None:
+    """A large read is parsed in slices: leaving does not call again what has failed."""
+    mine = KeyError("mine")
+    calls: list[int] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            raise mine
+
+    async with asked(library, front, Answer([b"".join(NUMBERS * repeats), math.inf])) as to:
+        with pytest.raises(KeyError) as caught:
+            await read_with(to, on_server_sent_event=on_server_sent_event)
+        assert caught.value is mine
+        assert (mine.__cause__, mine.__context__) == (None, None)
+        (stream,) = to.streams
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert calls == [0, 1]
+        del caught
+
+
+async def test_an_option_that_fails_when_it_is_used_closes_what_was_opened(library: Any, front: Any) -> None:
+    times = {0: 0.0}  # which is not enough
+    async with asked(library, front, Answer([*NUMBERS, math.inf])) as to:
+        with pytest.raises(KeyError):
+            await read_with(to, clock=lambda: times.pop(0))
+        assert has_left(to.request)
+
+
+@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
+@pytest.mark.parametrize("folding", [True, False])
+def test_closing_in_on_event_ends_the_loop(library: Any, repeats: int, folding: bool) -> None:
+    """In the middle of what is being parsed."""
+    calls: list[int] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            stream.close()
+
+    with asked_sync(library, Answer([b"".join(NUMBERS * repeats), math.inf])) as (client, provider):
+        stream = ChatCompletionStream(send_sync(client, provider.url), on_server_sent_event=on_server_sent_event)
+        with stream, pytest.raises(IncompleteStreamError) if folding else nullcontext():
+            stream.read() if folding else list(stream)
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert calls == [0, 1]
+        assert has_left(provider.requests[0])

@@ -1,0 +1,328 @@
+"""Closing from another task or thread while a stream is read, drained or closed."""
+
+import math
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, WatchedReads, asked, drop_items, has_read, read_with
+from fronts import (
+    ALONE,
+    ASKED,
+    PATIENCE,
+    connections_in_use,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+    raw_client_of,
+    rescue,
+    send,
+    tls_server_side,
+)
+from measured_memory import only_garbage_of_these_tests
+from sources import HELLO, Kin, Pieces, collect, over_http_1_0
+from spotless import spotless
+
+from chunkfold import (
+    AsyncChatCompletionStream,
+    ChatCompletionStream,
+    ChunkfoldError,
+    IncompleteStreamError,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    connect,
+)
+from chunkfold.stream.network import wake_reader
+from chunkfold.testing import Answer, FakeProvider, delta
+
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
+library = each_library
+server_side = tls_server_side
+collecting_is_quick = only_garbage_of_these_tests
+
+
+class Blocking(Kin):
+    """A response whose second read lasts until it is closed."""
+
+    def __init__(self, waiting: threading.Event) -> None:
+        super().__init__([])
+        self.waiting = waiting
+        self.woken = threading.Event()
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield HELLO
+        self.waiting.set()
+        assert self.woken.wait(PATIENCE)
+        raise ConnectionError("closed under me")
+
+    def close(self) -> None:
+        super().close()
+        self.woken.set()
+
+
+@contextmanager
+def consumer(stream: ChatCompletionStream, *, folding: bool = False) -> Iterator[list[Any]]:
+    """Consume the stream in a thread; what came of it is in the list on leaving."""
+    seen: list[Any] = []
+
+    def consume() -> None:
+        try:
+            seen.extend([stream.read()] if folding else (chunk.text for chunk in stream))
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion that follows
+            seen.append(error)
+
+    thread = threading.Thread(target=consume, name="consumer", daemon=True)
+    thread.start()
+    yield seen
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_closing_from_another_thread() -> None:
+    waiting = threading.Event()
+    response = Blocking(waiting)
+    stream = ChatCompletionStream(response)
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        with pytest.raises(StreamConsumedError, match="another task or thread"):
+            stream.drain()
+        stream.close()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert response.closings == 1
+
+
+@pytest.mark.parametrize("folding", [False, True], ids=["a loop", "a read"])
+@pytest.mark.parametrize("over", ["HTTP/1.1", "HTTP/1.0", "TLS"])
+def test_closing_from_another_thread_wakes_the_reader(
+    library: Any, over: str, folding: bool, request: pytest.FixtureRequest
+) -> None:
+    """The provider is silent, and the client has no timeout."""
+    ssl_context = request.getfixturevalue("server_side") if over == "TLS" else None
+    answer = over_http_1_0(HELLO, math.inf) if over == "HTTP/1.0" else Answer([HELLO, math.inf])
+    waiting = threading.Event()
+    with (
+        FakeProvider(answer, ssl_context=ssl_context) as provider,
+        rescue(provider),
+        library.Client(trust_env=False, verify=False) as client,
+    ):
+        response = client.send(client.build_request("POST", provider.url, timeout=None), stream=True)
+        network_stream = response.extensions["network_stream"]
+        read = network_stream.read
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            if stream.snapshot.text:
+                waiting.set()
+            return read(*arguments, **options)
+
+        network_stream.read = watched
+        stream = ChatCompletionStream(response)
+        with consumer(stream, folding=folding) as seen:
+            assert waiting.wait(PATIENCE)
+            time.sleep(0.02)  # so that the thread is in its read
+            stream.close()
+            assert response.is_closed
+        assert [type(item) for item in seen] == [IncompleteStreamError if folding else str]
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert stream.snapshot.text == "Hello"
+        assert connections_in_use(client) == []
+        assert has_left(provider.requests[0])
+
+
+def test_closing_from_another_thread_ends_a_drain(library: Any) -> None:
+    with FakeProvider(Answer([HELLO, math.inf])) as provider, rescue(provider):
+        with library.Client(trust_env=False, timeout=None) as client:
+            stream = ChatCompletionStream(client.send(client.build_request("POST", provider.url), stream=True))
+            drained = threading.Thread(target=stream.drain, args=(PATIENCE,), name="drain", daemon=True)
+            drained.start()
+            while not stream.snapshot.text:
+                time.sleep(0.001)
+            stream.close()
+            drained.join(PATIENCE)
+            assert not drained.is_alive()
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert has_left(provider.requests[0])
+
+
+def test_a_connection_that_is_not_the_streams_own_is_not_shut_down(library: Any) -> None:
+    """Over HTTP/2 others use it, too; and there may be no socket at all."""
+
+    class NoSocket:
+        def get_extra_info(self, _: str) -> None:
+            return None
+
+    for version, stream in [(b"HTTP/2", None), (b"HTTP/1.1", None), (b"HTTP/1.1", NoSocket())]:
+        response = library.Response(
+            200, stream=Pieces([]), extensions={"http_version": version, "network_stream": stream}
+        )
+        assert not wake_reader(response)
+    assert not wake_reader(None)
+
+
+async def test_closing_from_another_task_while_a_generator_runs() -> None:
+    """A generator cannot be closed while it runs; its next piece finds the stream closed."""
+    go_on = anyio.Event()
+    texts: list[str] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield HELLO
+        await go_on.wait()
+        yield delta(content=" never")
+
+    stream = AsyncChatCompletionStream(pieces())
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, stream, texts)
+            await anyio.wait_all_tasks_blocked()
+            try:
+                await stream.aclose()
+            finally:
+                go_on.set()
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert texts == ["Hello"]
+
+
+def test_closing_from_another_thread_while_a_generator_runs() -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        yield HELLO
+        waiting.set()
+        assert go_on.wait(PATIENCE)
+        yield delta(content=" never")
+
+    stream = ChatCompletionStream(pieces())
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        try:
+            stream.close()
+        finally:
+            go_on.set()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+async def test_closing_at_the_same_time(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    with FakeProvider(Answer([HELLO, math.inf])) as provider:
+        async with raw_client_of(front, library) as client:
+            stream = front(await send(client, provider.url))
+            await anext(stream)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(stream.aclose)
+            assert stream.end is StreamEnd.CLOSED
+            assert connections_in_use(client) == []
+
+
+@pytest.mark.parametrize(("view", "texts"), [("chunks", []), *((view, TEXTS) for view in VIEWS), ("read", TEXTS)])
+async def test_closing_from_another_task_ends_the_loop(library: Any, view: str, texts: list[str]) -> None:
+    """The loop just ends: whoever closed knows why. Only `read` raises, since it has no completion to return."""
+    failures: list[type[ChunkfoldError]] = []
+
+    async def use(stream: Any) -> None:
+        try:
+            await (stream.read() if view == "read" else drop_items(VIEWS[view](stream)))
+        except ChunkfoldError as error:
+            failures.append(type(error))
+
+    pieces = [b": hello\n\n", *NUMBERS[: len(texts)], math.inf]
+    async with asked(library, AsyncChatCompletionStream, Answer(pieces)) as to:
+        with anyio.fail_after(PATIENCE):
+            async with to.connect() as stream, anyio.create_task_group() as tasks:
+                tasks.start_soon(use, stream)
+                await has_read(stream, texts)
+                await stream.aclose()
+        assert failures == ([IncompleteStreamError] if view == "read" else [])
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert has_left(to.request)
+
+
+async def test_closing_the_client_under_the_reader(library: Any) -> None:
+    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
+
+        async def close_the_client() -> None:
+            while not to.streams or to.streams[0].snapshot.text != "[1, 2, 3]":
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            await to.client.aclose()
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(close_the_client)
+                with pytest.raises(StreamInterruptedError):
+                    await read_with(to)
+        assert [stream.end for stream in to.streams] == [StreamEnd.INTERRUPTED]
+        assert has_left(to.request)
+        to.client = library.AsyncClient(**ALONE)  # what is checked at the end is of another
+
+
+def test_closing_from_another_thread_during_the_wait_after_done(library: Any) -> None:
+    """The second to close does not wait, and does not disturb the first."""
+    with (
+        spotless(),
+        FakeProvider(Answer(COUNTED, ending="open")) as provider,
+        library.Client(**ALONE) as client,
+    ):
+        waiting = threading.Event()
+        with connect(client, "POST", provider.url, json=ASKED) as stream:
+            WatchedReads(stream.response, lambda: waiting.set() if stream.end else None)
+
+            def close() -> None:
+                assert waiting.wait(PATIENCE)
+                stream.close()
+                stream.close()
+
+            other = threading.Thread(target=close, name="closer")
+            other.start()
+            assert stream.read().text == "[1, 2, 3]"
+        other.join(PATIENCE)
+        assert not other.is_alive()
+        assert stream.response.is_closed
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+        assert has_left(provider.requests[0])
+
+
+async def close_it(to: Asked, stream: Any) -> None:
+    await stream.aclose()
+
+
+async def close_its_response(to: Asked, stream: Any) -> None:
+    await stream.response.aclose()
+
+
+async def close_its_client(to: Asked, stream: Any) -> None:
+    await to.client.aclose()
+    to.client = to.library.AsyncClient(**ALONE)  # what is checked at the end is of another
+
+
+async def iterate_over_it(to: Asked, stream: Any) -> None:
+    with pytest.raises(StreamConsumedError):
+        aiter(stream)
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+@pytest.mark.parametrize("meanwhile", [close_it, close_its_response, close_its_client, iterate_over_it])
+async def test_another_task_during_the_wait_after_done(
+    library: Any, meanwhile: Callable[[Asked, Any], Awaitable[None]]
+) -> None:
+    async with asked(library, AsyncChatCompletionStream, Answer(COUNTED, ending="open")) as to:
+        with anyio.fail_after(PATIENCE):
+            stream = await to.open()
+            await stream.read()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.aclose)
+                await anyio.wait_all_tasks_blocked()
+                await meanwhile(to, stream)
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+        assert stream.completion().text == "[1, 2, 3]"
+        assert has_left(to.request)

@@ -1,0 +1,190 @@
+"""Streams that are dropped while they are open, or as the event loop ends."""
+
+import gc
+import math
+import subprocess
+import sys
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from asked import COUNTED, NUMBERS, apart, asked
+from fronts import PATIENCE, Sync, each_library, over_both_streams
+from measured_memory import only_garbage_of_these_tests
+from sources import ERROR
+from spotless import OWN_TO_HTTPX, spotless_loop
+
+from chunkfold import APIError
+from chunkfold.testing import Answer
+
+pytest_generate_tests = over_both_streams
+library = each_library
+collecting_is_quick = only_garbage_of_these_tests
+
+
+@contextmanager
+def dropping() -> Iterator[list[str]]:
+    """What is said of streams that are dropped inside, and of nothing else."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        yield said
+        gc.collect()
+    assert {warning.category for warning in warned} <= {ResourceWarning}
+    said += [text for warning in warned if not OWN_TO_HTTPX.match(text := str(warning.message))]
+
+
+async def read_nothing(stream: Any) -> None:
+    pass
+
+
+async def read_one(stream: Any) -> None:
+    await anext(aiter(stream))
+
+
+async def read_an_event(stream: Any) -> None:
+    await anext(stream.events())
+
+
+async def read_to_the_finish_reason(stream: Any) -> None:
+    async for chunk in stream:
+        if chunk.choices[0].finish_reason:
+            break
+
+
+@pytest.mark.parametrize("use", [read_nothing, read_one, read_an_event, read_to_the_finish_reason])
+async def test_dropping_a_stream_that_is_open(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
+    async with asked(library, front, Answer([*apart(COUNTED[:-1]), math.inf])) as to:
+        to.may_keep = True  # the connection is free when the client is closed
+        stream = await to.open()
+        await use(stream)
+        with dropping() as said:
+            to.streams.clear()
+            del stream
+        (text,) = said
+        assert text.startswith("unclosed ")
+        assert "[1" not in text  # nothing of the content
+
+
+async def read_all(stream: Any) -> None:
+    await stream.read()
+
+
+async def iterate_over_all(stream: Any) -> None:
+    async for _ in stream:
+        pass
+
+
+async def close(stream: Any) -> None:
+    await stream.aclose()
+
+
+async def read_one_and_close(stream: Any) -> None:
+    await read_one(stream)
+    await stream.aclose()
+
+
+async def close_the_response(stream: Any) -> None:
+    await read_one(stream)
+    closing = stream.response.close() if isinstance(stream, Sync) else stream.response.aclose()
+    await closing if closing is not None else None
+
+
+async def see_the_error(stream: Any) -> None:
+    with pytest.raises(APIError):
+        await stream.read()
+
+
+@pytest.mark.parametrize(
+    "use", [read_all, iterate_over_all, close, read_one_and_close, close_the_response, see_the_error]
+)
+async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
+    answer = Answer([*NUMBERS, ERROR, math.inf] if use is see_the_error else apart(COUNTED))
+    async with asked(library, front, answer) as to:
+        to.may_keep = True
+        stream = await to.open()
+        await use(stream)
+        with dropping() as said:
+            to.streams.clear()
+            del stream
+        assert said == []
+
+
+async def test_dropping_a_stream_over_an_iterable(front: Any) -> None:
+    async def async_pieces() -> AsyncIterator[bytes]:
+        for piece in COUNTED:
+            yield piece
+
+    async with spotless_loop():
+        for read in (read_nothing, read_one):
+            source = iter(COUNTED) if front is Sync else async_pieces()
+            stream = front(source)
+            await read(stream)
+            with dropping() as said:
+                del stream
+            assert said == []
+            if front is not Sync:
+                await source.aclose()
+
+
+async def test_a_stream_that_could_not_be_made(library: Any, front: Any) -> None:
+    """There is nothing to close, and whoever has the response keeps it."""
+    async with asked(library, front, Answer([*NUMBERS, math.inf])) as to:
+        with dropping() as said:
+            with pytest.raises(TypeError):
+                front(b"data: x")
+            with pytest.raises(TypeError):
+                front(5)
+            with pytest.raises(TypeError):
+                await to.open(no_option=1)
+        assert said == []
+        to.may_keep = True
+
+
+LEFT_OPEN = """
+import asyncio, importlib, math, sys
+from chunkfold import AsyncChatCompletionStream
+from chunkfold.testing import Answer, FakeProvider
+
+async def main(library, use):
+    if backend == "asyncio":
+        asyncio.get_running_loop().slow_callback_duration = 60
+    with FakeProvider(Answer([{first!r}, math.inf])) as provider:
+        async with library.AsyncClient(trust_env=False, verify=False) as client:
+            response = await client.send(client.build_request("POST", provider.url), stream=True)
+            stream = AsyncChatCompletionStream(response)
+            if use == "half read":
+                async for chunk in stream:
+                    break
+            elif use == "its events":
+                async for event in stream.events():
+                    break
+
+backend = sys.argv[1]
+for name in ("httpx", "httpx2"):
+    for use in ("unread", "half read", "its events"):
+        if backend == "asyncio":
+            asyncio.run(main(importlib.import_module(name), use))
+        else:
+            import trio
+            trio.run(main, importlib.import_module(name), use)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_stream_that_is_still_open_as_the_event_loop_ends(backend: str) -> None:
+    """A warning for each, and no word besides."""
+    options = ["-X", "dev", "-W", "always::ResourceWarning"]
+    script = LEFT_OPEN.format(first=NUMBERS[0])
+    done = subprocess.run(
+        [sys.executable, *options, "-c", script, backend], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    hint = "ResourceWarning: Enable tracemalloc to get the object allocation traceback"
+    said = [line for line in done.stderr.splitlines() if line != hint and not line.startswith("  ")]  # a line of code
+    if backend == "trio":
+        said = [line for line in said if not OWN_TO_HTTPX.search(line)]
+    assert [line.partition("ResourceWarning: ")[2][:9] for line in said] == ["unclosed "] * 6, done.stderr

@@ -1,0 +1,248 @@
+"""Leaving a stream before its end: by `break`, `close`, an exception, or in a generator around it."""
+
+import asyncio
+import gc
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, closing, nullcontext
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, every_view
+from fronts import (
+    ASKED,
+    PATIENCE,
+    Sync,
+    SyncView,
+    each_library,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+)
+from measured_memory import only_garbage_of_these_tests
+from sources import HI, STOP, source
+
+from chunkfold import AsyncChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd, connect
+from chunkfold.testing import DONE, Answer
+
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
+library = each_library
+collecting_is_quick = only_garbage_of_these_tests
+
+
+# Leaving
+
+
+@pytest.mark.parametrize(
+    ("view", "count"), [("chunks", 0), ("chunks", 3), *((view, 1) for view in VIEWS), ("events", 3)]
+)
+async def test_leaving_after_some_items(library: Any, front: Any, view: str, count: int) -> None:
+    async with asked(library, front, Answer([*apart(NUMBERS), math.inf])) as to:
+        async with to.connect() as stream:
+            items = VIEWS[view](stream)
+            for _ in range(count):
+                await anext(items)
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert has_left(to.request)
+        with pytest.raises(IncompleteStreamError):
+            stream.completion()
+        with pytest.raises(StreamConsumedError):
+            VIEWS[view](stream)
+
+
+@every_view
+async def test_leaving_at_the_last_item(library: Any, front: Any, view: str) -> None:
+    """The finish reason has come, `[DONE]` has not: the message is whole."""
+    async with asked(library, front, Answer([*apart(NUMBERS[:2]), APART, NUMBERS[2] + STOP, APART, DONE])) as to:
+        async with to.connect() as stream:
+            items = VIEWS[view](stream)
+            for _ in range(3):
+                await anext(items)
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+        assert stream.completion().text == "[1, 2, 3]"
+
+
+@every_view
+async def test_reading_the_rest(library: Any, front: Any, view: str) -> None:
+    async with asked(library, front, Answer(apart(COUNTED))) as to:
+        async with to.connect() as stream:
+            items = VIEWS[view](stream)
+            await anext(items)
+            assert (await stream.read()).text == "[1, 2, 3]"
+            with pytest.raises(StreamConsumedError):
+                VIEWS[view](stream)
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+
+
+async def fail_in_the_loop(to: Asked, view: str, mine: BaseException) -> None:
+    async with to.connect() as stream:
+        async for _ in VIEWS[view](stream):
+            raise mine
+
+
+async def fail_at_once(to: Asked, view: str, mine: BaseException) -> None:
+    async with to.connect():
+        raise mine
+
+
+async def fail_after_done(to: Asked, view: str, mine: BaseException) -> None:
+    async with to.connect() as stream:
+        async for _ in VIEWS[view](stream):
+            pass
+        raise mine
+
+
+KINDS = [KeyError, Mine, KeyboardInterrupt, SystemExit, asyncio.CancelledError, TimeoutError, GeneratorExit]
+
+
+@pytest.mark.parametrize(
+    ("view", "kind", "fail"),
+    [
+        *(("chunks", kind, fail_in_the_loop) for kind in KINDS),
+        *((view, KeyboardInterrupt, fail_in_the_loop) for view in [*VIEWS][1:]),
+        *(("chunks", kind, fail_after_done) for kind in (KeyError, KeyboardInterrupt)),
+        ("chunks", KeyError, fail_at_once),
+    ],
+)
+async def test_an_exception_of_the_consumer_passes_unchanged(
+    library: Any, front: Any, view: str, kind: type[BaseException], fail: Callable[..., Awaitable[None]]
+) -> None:
+    mine, is_over = kind("mine"), fail is fail_after_done
+    async with asked(library, front, Answer(COUNTED, ending="open") if is_over else Answer([*NUMBERS, math.inf])) as to:
+        with pytest.raises(kind) as caught:
+            await fail(to, view, mine)
+        assert caught.value is mine
+        assert (mine.__cause__, mine.__context__) == (None, None)
+        (stream,) = to.streams
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED if is_over else StreamEnd.CLOSED, None)
+        assert has_left(to.request)
+        del caught
+
+
+async def test_closing_again_does_not_touch_the_next_stream(library: Any, front: Any) -> None:
+    """The connection was given back, and belongs to another."""
+    async with asked(library, front, Answer(COUNTED), Answer(apart(COUNTED))) as to:
+        async with to.connect() as first:
+            await first.read()
+        async with to.connect() as second:
+            await anext(aiter(second))
+            await first.aclose()
+            await first.response.aclose() if front is not Sync else first.response.close()
+            assert (await second.read()).text == "[1, 2, 3]"
+        assert to.provider.connections == 1
+
+
+async def test_closing_inside_another_stream_of_the_same_client(library: Any, front: Any) -> None:
+    answers = [Answer([*NUMBERS, math.inf]), Answer(apart(COUNTED))]
+    async with asked(library, front, *answers, limits=library.Limits(max_connections=2)) as to:
+        first = await to.open()
+        await anext(aiter(first))
+        async with to.connect() as second:
+            await anext(aiter(second))
+            await first.aclose()
+            await first.aclose()
+            assert (await second.read()).text == "[1, 2, 3]"
+        assert (first.end, second.end) == (StreamEnd.CLOSED, StreamEnd.FINISHED)
+        assert has_left(to.request)
+
+
+@pytest.mark.parametrize(("view", "repeats"), [*((view, 1) for view in VIEWS), ("chunks", 2000), ("events", 2000)])
+async def test_closing_in_the_loop_ends_it(library: Any, front: Any, view: str, repeats: int) -> None:
+    taken: list[Any] = []
+    async with asked(library, front, Answer([b"".join(NUMBERS[:1] + [NUMBERS[1]] * repeats), math.inf])) as to:
+        async with to.connect() as stream:
+            with anyio.fail_after(PATIENCE):
+                async for item in VIEWS[view](stream):
+                    taken.append(item)
+                    await stream.aclose()
+        assert len(taken) == 1
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        assert has_left(to.request)
+
+
+# A generator of the consumer's own around it
+
+
+async def texts_from(to: Asked) -> AsyncIterator[str]:
+    async with to.connect() as stream:
+        async for text in stream.text_deltas():
+            yield text
+
+
+async def test_leaving_a_generator_around_the_stream(library: Any, front: Any) -> None:
+    async with asked(library, front, Answer([*NUMBERS, math.inf])) as to:
+        async with aclosing(texts_from(to)) as texts:
+            async for _ in texts:
+                break
+        assert [stream.end for stream in to.streams] == [StreamEnd.CLOSED]
+        assert has_left(to.request)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio says what it thinks of such a generator
+async def test_dropping_a_generator_around_the_stream(library: Any) -> None:
+    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
+        async for _ in texts_from(to):
+            break
+        with anyio.fail_after(PATIENCE):
+            while not to.request.answered.is_set():
+                await anyio.lowlevel.checkpoint()
+        assert [stream.end for stream in to.streams] == [StreamEnd.CLOSED]
+        assert has_left(to.request)
+
+
+def sync_texts_of(client: Any, url: str, streams: list[Any]) -> Iterator[str]:
+    with connect(client, "POST", url, json=ASKED) as stream:
+        streams.append(stream)
+        yield from stream.text_deltas()
+
+
+@pytest.mark.parametrize("closes", [True, False], ids=["closing", "dropping"])
+def test_leaving_a_sync_generator_around_the_stream(library: Any, closes: bool) -> None:
+    streams: list[Any] = []
+    with asked_sync(library, Answer([*NUMBERS, math.inf])) as (client, provider):
+        texts = sync_texts_of(client, provider.url, streams)
+        with closing(texts) if closes else nullcontext():
+            assert next(texts) == TEXTS[0]
+        del texts
+        gc.collect()
+        assert [(stream.end, stream.response.is_closed) for stream in streams] == [(StreamEnd.CLOSED, True)]
+        assert has_left(provider.requests[0])
+        streams.clear()
+
+
+async def test_a_stream_that_is_entered_in_one_task_and_left_in_another(library: Any, anyio_backend: Any) -> None:
+    async with asked(library, AsyncChatCompletionStream, Answer(COUNTED)) as to:
+        opening = to.connect()
+        entered = anyio.Event()
+
+        async def enter_and_read() -> None:
+            await (await opening.__aenter__()).read()
+            entered.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(enter_and_read)
+            await entered.wait()
+            await opening.__aexit__(None, None, None)
+        assert [stream.end for stream in to.streams] == [StreamEnd.FINISHED]
+
+
+# Leaving in the middle of a large read
+
+
+@pytest.mark.parametrize(
+    ("unread", "end"), [(20, StreamEnd.FINISHED), (40_000, StreamEnd.CLOSED)], ids=["a little", "much"]
+)
+async def test_leaving_parses_a_little_of_what_had_arrived(front: Any, unread: int, end: StreamEnd) -> None:
+    """So that a finish reason that had arrived counts, but leaving takes no long time."""
+    stream = front(source(front, [HI * unread + STOP + DONE]))
+    await anext(aiter(stream))
+    await stream.aclose()
+    assert (stream.end, stream.error) == (end, None)
+    text = stream.snapshot.text
+    assert len(HI) * len(text) // 2 <= 2**20 + 2**16
+    assert "Hi" * min(unread, 500) == text[:1000]
+    with pytest.raises(StopAsyncIteration):
+        await anext(SyncView(stream.stream) if isinstance(stream, Sync) else stream)

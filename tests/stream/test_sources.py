@@ -1,0 +1,179 @@
+"""What a stream can be read from: any iterable of bytes, any response with the methods that are needed."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from fronts import each_library, generators_of_httpx_are_not_ours, over_both_streams
+from measured_memory import only_garbage_of_these_tests
+from sources import HELLO, HI, IN_ONE_READ, STOP, WHOLE, Kin, every_source, opened, source
+
+from chunkfold import APIStatusError, AsyncChatCompletionStream, ChatCompletionChunk, ChatCompletionStream, StreamEnd
+
+pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
+library = each_library
+collecting_is_quick = only_garbage_of_these_tests
+
+
+# As it is meant to be used
+
+
+@every_source
+@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
+    async with opened(kind, front, pieces) as body:
+        async with front(body.source) as stream:
+            assert stream.end is None
+            chunks = [chunk async for chunk in stream]
+            assert {type(chunk) for chunk in chunks} == {ChatCompletionChunk}
+            assert [chunk.text for chunk in chunks] == ["", "Hello", " wor", "ld", ""]
+            assert stream.end is StreamEnd.FINISHED
+            assert stream.completion().text == "Hello world"
+        assert body.let_go()
+    assert (stream.error, stream.anomalies) == (None, ())
+    assert stream.completion() == stream.snapshot
+    assert stream.timing.first_output is not None
+    has_response = kind not in ("iterable", "generator")
+    assert stream.response is (body.source if has_response else None)
+
+
+def test_any_iterable_of_bytes(tmp_path: Any) -> None:
+    file = tmp_path / "body.sse"
+    file.write_bytes(b"".join(WHOLE))
+    with file.open("rb") as lines:
+        assert ChatCompletionStream(lines).read().text == "Hello world"
+    assert ChatCompletionStream(tuple(WHOLE)).read().text == "Hello world"
+    assert ChatCompletionStream(map(bytes, WHOLE)).read().text == "Hello world"
+
+
+class StartingOver:
+    """An iterator that begins again whenever it is asked for an iterator."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.left = [*self.pieces]
+        return self
+
+    def __next__(self) -> bytes:
+        if not self.left:
+            raise StopIteration
+        return self.left.pop(0)
+
+
+class Bare:
+    """Its iterator can only go on."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Any:
+        left = iter(self.pieces)
+        return type("Reads", (), {"__next__": lambda _: next(left)})()
+
+
+@pytest.mark.parametrize("kind", [StartingOver, Bare])
+def test_a_source_is_asked_for_its_iterator_once(kind: Callable[[list[bytes]], Iterable[bytes]]) -> None:
+    stream = ChatCompletionStream(kind(WHOLE))
+    assert [next(stream).text for _ in WHOLE[:3]] == ["", "Hello", " wor"]
+    assert stream.read().text == "Hello world"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-zip"])
+@pytest.mark.parametrize("library", [httpx, httpx2])
+def test_an_encoded_response_without_a_request(library: Any, encoding: str) -> None:
+    body = b"".join(WHOLE)
+    sent = gzip.compress(body) if encoding == "gzip" else body
+    response = library.Response(200, headers={"content-encoding": encoding}, content=iter([sent]))
+    assert ChatCompletionStream(response).read().text == "Hello world"
+
+
+async def test_any_response_with_these_methods(front: Any) -> None:
+    response = Kin(WHOLE)
+    async with front(response) as stream:
+        assert (await stream.read()).text == "Hello world"
+    assert (stream.response, stream.request_id) == (response, "r1")
+    assert response.closings == 1
+    refused = front(Kin([b'{"error":{"message":"no"}}'], status_code=401))
+    with pytest.raises(APIStatusError) as caught:
+        await refused.read()
+    assert (caught.value.status_code, caught.value.request_id) == (401, "r1")
+
+
+async def test_status_and_headers_beside_a_plain_iterable(front: Any) -> None:
+    """As with requests or aiohttp, whose responses have no `iter_bytes`."""
+    stream = front(source(front, [b"slow down"]), status_code=429, headers={"Retry-After": "3"})
+    with pytest.raises(APIStatusError) as caught:
+        await stream.read()
+    assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
+
+
+# What is no source
+
+
+@pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])
+def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
+    hint = "" if isinstance(body, str) else r": pass a whole body as \[body\]"
+    expected = "source: expected a response or an iterable of bytes, received"
+    with pytest.raises(TypeError, match=f"^{expected} {type(body).__name__}{hint}$"):
+        ChatCompletionStream(body)
+
+
+@pytest.mark.parametrize("source", [None, 5, memoryview(b"data: x"), object()])
+def test_what_cannot_be_read_is_no_source(source: Any) -> None:
+    with pytest.raises(TypeError, match=r"^source: expected a response or an iterable of bytes, received "):
+        ChatCompletionStream(source)
+    with pytest.raises(TypeError, match=r"^source: expected an async response or async iterable of bytes, received "):
+        AsyncChatCompletionStream(source)
+
+
+def test_a_response_has_a_status_and_headers() -> None:
+    class Body:
+        def iter_bytes(self) -> Iterator[bytes]:
+            return iter([HI])
+
+    class WithStatus(Body):
+        status_code = 200
+
+    with pytest.raises(TypeError, match=r"expected a response with status_code and headers, received Body$"):
+        ChatCompletionStream(Body())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"expected a response with headers, received WithStatus$"):
+        ChatCompletionStream(WithStatus())  # type: ignore[arg-type]
+
+
+def test_a_source_of_the_other_kind_is_refused_at_once(library: Any) -> None:
+    """Otherwise it fails at the first read as a transport does, which is retried."""
+
+    class Body(library.SyncByteStream):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[bytes]:
+            yield HELLO
+
+    class AsyncBody(library.AsyncByteStream):  # type: ignore[misc]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield HELLO
+
+    with pytest.raises(TypeError, match=r"received the Response of an async client$"):
+        ChatCompletionStream(library.Response(200, stream=AsyncBody()))
+    with pytest.raises(TypeError, match=r"received the Response of a sync client$"):
+        AsyncChatCompletionStream(library.Response(200, stream=Body()))
+    response = library.Response(200, stream=AsyncBody())
+    asyncio.run(response.aread())
+    assert ChatCompletionStream(response).__next__().text == "Hello"
+    with pytest.raises(TypeError, match=r"received list$"):
+        AsyncChatCompletionStream([HELLO])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"received AsyncBody$"):
+        ChatCompletionStream(AsyncBody())
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+@pytest.mark.parametrize("repeats", [1, 500], ids=["small", "large"])
+def test_other_kinds_of_bytes(kind: type, repeats: int) -> None:
+    pieces = [kind(HI * repeats), kind(STOP)]
+    assert [chunk.text for chunk in ChatCompletionStream(pieces)] == ["Hi"] * repeats + [""]
+    assert ChatCompletionStream(pieces).read().text == "Hi" * repeats
