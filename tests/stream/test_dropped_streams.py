@@ -5,7 +5,7 @@ import math
 import subprocess
 import sys
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,8 +13,17 @@ import pytest
 from asked import COUNTED, NUMBERS, apart, asked
 from fronts import PATIENCE, Sync, each_library, over_both_streams
 from measured_memory import only_garbage_of_these_tests
-from sources import ERROR
+from sources import ERROR, async_generator
 from spotless import OWN_TO_HTTPX, spotless_loop
+from ways_out import (
+    close_at_once,
+    leave_at_once,
+    leave_at_the_finish_reason,
+    leave_at_the_first,
+    leave_the_events,
+    read_it,
+    read_to_the_end,
+)
 
 from chunkfold import APIError
 from chunkfold.testing import Answer
@@ -36,25 +45,7 @@ def dropping() -> Iterator[list[str]]:
     said += [text for warning in warned if not OWN_TO_HTTPX.match(text := str(warning.message))]
 
 
-async def read_nothing(stream: Any) -> None:
-    pass
-
-
-async def read_one(stream: Any) -> None:
-    await anext(aiter(stream))
-
-
-async def read_an_event(stream: Any) -> None:
-    await anext(stream.events())
-
-
-async def read_to_the_finish_reason(stream: Any) -> None:
-    async for chunk in stream:
-        if chunk.choices[0].finish_reason:
-            break
-
-
-@pytest.mark.parametrize("use", [read_nothing, read_one, read_an_event, read_to_the_finish_reason])
+@pytest.mark.parametrize("use", [leave_at_once, leave_at_the_first, leave_the_events, leave_at_the_finish_reason])
 async def test_dropping_a_stream_that_is_open(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
     async with asked(library, front, Answer([*apart(COUNTED[:-1]), math.inf])) as to:
         to.may_keep = True  # the connection is free when the client is closed
@@ -68,26 +59,13 @@ async def test_dropping_a_stream_that_is_open(library: Any, front: Any, use: Cal
         assert "[1" not in text  # nothing of the content
 
 
-async def read_all(stream: Any) -> None:
-    await stream.read()
-
-
-async def iterate_over_all(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
-async def close(stream: Any) -> None:
-    await stream.aclose()
-
-
 async def read_one_and_close(stream: Any) -> None:
-    await read_one(stream)
+    await leave_at_the_first(stream)
     await stream.aclose()
 
 
 async def close_the_response(stream: Any) -> None:
-    await read_one(stream)
+    await leave_at_the_first(stream)
     closing = stream.response.close() if isinstance(stream, Sync) else stream.response.aclose()
     await closing if closing is not None else None
 
@@ -98,7 +76,7 @@ async def see_the_error(stream: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [read_all, iterate_over_all, close, read_one_and_close, close_the_response, see_the_error]
+    "use", [read_it, read_to_the_end, close_at_once, read_one_and_close, close_the_response, see_the_error]
 )
 async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
     answer = Answer([*NUMBERS, ERROR, math.inf] if use is see_the_error else apart(COUNTED))
@@ -113,13 +91,9 @@ async def test_dropping_a_stream_that_is_over(library: Any, front: Any, use: Cal
 
 
 async def test_dropping_a_stream_over_an_iterable(front: Any) -> None:
-    async def async_pieces() -> AsyncIterator[bytes]:
-        for piece in COUNTED:
-            yield piece
-
     async with spotless_loop():
-        for read in (read_nothing, read_one):
-            source = iter(COUNTED) if front is Sync else async_pieces()
+        for read in (leave_at_once, leave_at_the_first):
+            source = iter(COUNTED) if front is Sync else async_generator(COUNTED)
             stream = front(source)
             await read(stream)
             with dropping() as said:
