@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from parsed_bodies import parsed
 
 from chunkfold import (
     APIError,
@@ -35,7 +36,7 @@ from chunkfold import (
 )
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import copied
-from chunkfold.testing import DONE, ManualClock, bytewise, choice, chunk, delta, event, usage
+from chunkfold.testing import DONE, ManualClock, choice, chunk, cut_every, delta, event, usage
 from chunkfold.testing.wire import compact_json
 
 
@@ -54,24 +55,11 @@ LIMIT = 1000  # bytes; what `play` allows an event, so that one below is too lar
 LARGE = text("x" * LIMIT)
 
 
-def whole(body: bytes) -> list[bytes]:
-    return [body]
-
-
-def parse(body: bytes, cut: Callable[[bytes], list[bytes]] = whole, **options: Any) -> ChatCompletionParser:
-    """A parser that was fed the body and closed."""
-    parser = ChatCompletionParser(**options)
-    for piece in cut(body):
-        parser.feed(piece)
-    parser.close()
-    return parser
-
-
 def rules(parser: ChatCompletionParser) -> list[str]:
     return [anomaly.rule.id for anomaly in parser.anomalies]
 
 
-cuts = each_case("cut", [whole, bytewise], ids=["whole", "bytewise"])
+cuts = each_case("size", [None, 1], ids=["whole", "bytewise"])  # bytes in a read
 
 
 # How a stream ends
@@ -146,11 +134,11 @@ WAYS_OUT: dict[str, Callable[[ChatCompletionParser, ManualClock], list[ChatCompl
 }
 
 
-def play(body: bytes, way_out: str, cut: Callable[[bytes], list[bytes]] = whole) -> ChatCompletionParser:
+def play(body: bytes, way_out: str, size: int | None = None) -> ChatCompletionParser:
     """The bytes come, and then the body ends, the transport fails, nothing but pings come, or the consumer leaves."""
     clock = ManualClock(100.0)
     parser = ChatCompletionParser(clock=clock, total_timeout=60, max_event_size=LIMIT)
-    for piece in cut(body):
+    for piece in cut_every(body, size or len(body) or 1) or [body]:
         parser.feed(piece)
     WAYS_OUT[way_out](parser, clock)
     return parser
@@ -256,10 +244,10 @@ RAISED: dict[str, type[ChunkfoldError] | tuple[type[ChunkfoldError], ...] | None
 
 @cuts
 @each_case("what_came", ENDS)
-def test_ends(what_came: str, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_ends(what_came: str, size: int | None) -> None:
     body, ends = ENDS[what_came]
     for way_out, expected in zip(WAYS_OUT, ends, strict=True):
-        check_end(play(body, way_out, cut), expected)
+        check_end(play(body, way_out, size), expected)
 
 
 def check_end(parser: ChatCompletionParser, expected: str) -> None:
@@ -386,9 +374,9 @@ NO_OUTPUT: dict[str, dict[str, Any]] = {
 def test_what_counts_as_output(kind: str) -> None:
     is_output = kind in OUTPUT
     body = delta(**(OUTPUT | NO_OUTPUT)[kind])
-    assert parse(body + DONE).end is (StreamEnd.DONE if is_output else StreamEnd.EMPTY)
-    assert parse(body).end is (StreamEnd.TRUNCATED if is_output else StreamEnd.EMPTY)
-    failed = parse(body + ERROR)
+    assert parsed(body + DONE).end is (StreamEnd.DONE if is_output else StreamEnd.EMPTY)
+    assert parsed(body).end is (StreamEnd.TRUNCATED if is_output else StreamEnd.EMPTY)
+    failed = parsed(body + ERROR)
     assert failed.error.emitted_output is is_output
     accumulator = ChatCompletionAccumulator()
     for one in ChatCompletionParser().feed(body + USAGE):
@@ -425,10 +413,11 @@ FAULTS: dict[str, tuple[bytes, type[ChunkfoldError]]] = {
 
 @cuts
 @each_case("fault", FAULTS)
-def test_what_arrived_before_an_error_is_delivered(fault: str, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_what_arrived_before_an_error_is_delivered(fault: str, size: int | None) -> None:
     body, kind = FAULTS[fault]
     parser = ChatCompletionParser(max_event_size=LIMIT)
-    chunks = [c for piece in cut(HI + text(" there") + body + text("never")) for c in parser.feed(piece)]
+    sent = HI + text(" there") + body + text("never")
+    chunks = [c for piece in cut_every(sent, size or len(sent)) for c in parser.feed(piece)]
     assert "".join(c.text for c in chunks) == "Hi there"
     assert type(parser.error) is kind
     assert parser.error.snapshot.text == "Hi there"
@@ -488,7 +477,7 @@ def test_what_a_callback_gets_is_emitted() -> None:
 
 
 def test_where_and_what_an_invalid_chunk_is() -> None:
-    error = parse(HI + delta(content=5)).error
+    error = parsed(HI + delta(content=5)).error
     assert type(error) is InvalidChunkError
     assert error.position == len(HI)
     for word in ("choices[0].delta.content", "string", "int"):
@@ -516,15 +505,15 @@ def test_where_and_what_an_invalid_chunk_is() -> None:
         (b"data: [DONE] ", ["CF101", "CF108"]),
     ],
 )
-def test_done(done: bytes, noted: list[str], cut: Callable[[bytes], list[bytes]]) -> None:
-    assert rules(parse(HI + STOP + done, cut)) == noted
-    assert parse(HI + done, cut).end is StreamEnd.DONE
+def test_done(done: bytes, noted: list[str], size: int | None) -> None:
+    assert rules(parsed(HI + STOP + done, size)) == noted
+    assert parsed(HI + done, size).end is StreamEnd.DONE
 
 
 @cuts
 @each_case("no_done", [b'data: "[DONE]"\n\n', b"data: DONE\n\n", b"data: [DONE]]\n\n"])
-def test_what_is_not_done(no_done: bytes, cut: Callable[[bytes], list[bytes]]) -> None:
-    assert type(parse(HI + no_done + STOP + DONE, cut).error) is InvalidChunkError
+def test_what_is_not_done(no_done: bytes, size: int | None) -> None:
+    assert type(parsed(HI + no_done + STOP + DONE, size).error) is InvalidChunkError
 
 
 # Blocks that no blank line ends
@@ -591,9 +580,9 @@ UNFINISHED: dict[str, tuple[bytes, str]] = {
 @cuts
 @each_case("way_out", ["close", "interrupt"])
 @each_case("tail", UNFINISHED)
-def test_an_unfinished_last_block(tail: str, way_out: str, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_an_unfinished_last_block(tail: str, way_out: str, size: int | None) -> None:
     body, end = UNFINISHED[tail]
-    parser = play(HI + body, way_out, cut)
+    parser = play(HI + body, way_out, size)
     # The transport's fault changes what is missing, not what came.
     assert parser.end == ("interrupted" if (way_out, end) == ("interrupt", "truncated") else end)
     assert parser.snapshot.text == "Hi"
@@ -680,11 +669,11 @@ BODIES: dict[str, tuple[bytes, str]] = {
 
 @cuts
 @each_case("body", BODIES)
-def test_bodies_that_are_no_event_stream(body: str, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_bodies_that_are_no_event_stream(body: str, size: int | None) -> None:
     """Whatever they are said to be."""
     data, end = BODIES[body]
     for content_type in (None, "text/event-stream", "application/json"):
-        parser = parse(data, cut, headers={"content-type": content_type} if content_type else None)
+        parser = parsed(data, size, headers={"content-type": content_type} if content_type else None)
         assert parser.end == end
         if end in ("invalid", "empty"):
             assert type(parser.error) is (NotAnEventStreamError if end == "invalid" else IncompleteStreamError)
@@ -713,9 +702,9 @@ def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, 
 
 
 @cuts
-def test_an_event_stream_is_known_by_its_body(cut: Callable[[bytes], list[bytes]]) -> None:
+def test_an_event_stream_is_known_by_its_body(size: int | None) -> None:
     for content_type in ("application/json", "text/html", "", "text/event-stream; charset=ISO-8859-1"):
-        parser = parse(text("é") + STOP + DONE, cut, headers={"content-type": content_type})
+        parser = parsed(text("é") + STOP + DONE, size, headers={"content-type": content_type})
         assert parser.completion().text == "é"
         assert parser.anomalies == ()
 
@@ -736,15 +725,15 @@ def test_a_whole_completion_is_one_chunk() -> None:
 @each_case("end_of_line", [b"\n", b"\r\n", b"\r"])
 def test_comments_between_a_whole_completion_and_done_change_nothing(end_of_line: bytes) -> None:
     sent = json.dumps(COMPLETION, indent=1).encode()
-    expected = parse(sent + b"\n\n" + DONE)
-    parser = parse((sent + b"\n\n: ping\n: pong\n\n" + DONE).replace(b"\n", end_of_line))
+    expected = parsed(sent + b"\n\n" + DONE)
+    parser = parsed((sent + b"\n\n: ping\n: pong\n\n" + DONE).replace(b"\n", end_of_line))
     assert parser.completion() == expected.completion()
     assert rules(parser) == rules(expected)
 
 
 def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:
     page = b"<html>\x1b[31m" + b"x" * 100_000
-    error = parse(page, status_code=200, headers={"Content-Type": "text/html"}).error
+    error = parsed(page, status_code=200, headers={"Content-Type": "text/html"}).error
     assert type(error) is NotAnEventStreamError
     assert (error.status_code, error.content_type) == (200, "text/html")
     assert error.body == page[:1024]
@@ -757,15 +746,15 @@ def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:
 
 @each_case("compress", [gzip.compress, lambda body: b"\x28\xb5\x2f\xfd" + body], ids=["gzip", "zstd"])
 def test_the_error_says_that_a_body_is_compressed(compress: Callable[[bytes], bytes]) -> None:
-    error = parse(compress(b"data: {}\n\n"), status_code=200, headers={"Content-Type": "text/event-stream"}).error
+    error = parsed(compress(b"data: {}\n\n"), status_code=200, headers={"Content-Type": "text/event-stream"}).error
     received = "a compressed body (status 200, content type text/event-stream): pass the decoded one"
     assert str(error) == f"expected an event stream, received {received}"
 
 
 @cuts
-def test_a_large_foreign_body_is_still_no_event_stream(cut: Callable[[bytes], list[bytes]]) -> None:
+def test_a_large_foreign_body_is_still_no_event_stream(size: int | None) -> None:
     """`max_event_size` is about events and lines, not about bodies."""
-    parser = parse(b"<p>not found</p>\n" * 100, cut, max_event_size=100)
+    parser = parsed(b"<p>not found</p>\n" * 100, size, max_event_size=100)
     assert type(parser.error) is NotAnEventStreamError
 
 
@@ -788,10 +777,10 @@ def test_reprs_show_the_state_without_content() -> None:
 
 @cuts
 @each_case("status", [302, 400, 401, 404, 429, 500, 503, 529])
-def test_a_status_that_is_not_2xx(status: int, cut: Callable[[bytes], list[bytes]]) -> None:
+def test_a_status_that_is_not_2xx(status: int, size: int | None) -> None:
     sent = {"error": {"message": "no", "type": "t", "code": "c", "param": "p"}}
     headers = {"X-Request-Id": "r1", "Retry-After": "7", "X-RateLimit-Remaining-Tokens": "0"}
-    parser = parse(compact_json(sent), cut, status_code=status, headers=headers)
+    parser = parsed(compact_json(sent), size, status_code=status, headers=headers)
     assert parser.end is StreamEnd.FAILED
     error = parser.error
     assert type(error) is APIStatusError
@@ -807,7 +796,7 @@ def test_a_status_that_is_not_2xx(status: int, cut: Callable[[bytes], list[bytes
 
 @pytest.mark.parametrize("status", [200, 201, 206, 299])
 def test_a_status_that_is_2xx_is_a_stream(status: int) -> None:
-    assert parse(HI + STOP + DONE, status_code=status).completion().text == "Hi"
+    assert parsed(HI + STOP + DONE, status_code=status).completion().text == "Hi"
 
 
 @pytest.mark.parametrize(
@@ -836,16 +825,16 @@ def test_whatever_the_body_of_a_refusal_is(body: bytes, shown: str) -> None:
 
 @cuts
 @each_case("kind", OUTPUT)
-def test_max_output_size_counts_output_of_every_kind(kind: str, cut: Callable[[bytes], list[bytes]]) -> None:
-    error = parse(delta(**OUTPUT[kind]) * 3 + STOP + DONE, cut, max_output_size=0).error
+def test_max_output_size_counts_output_of_every_kind(kind: str, size: int | None) -> None:
+    error = parsed(delta(**OUTPUT[kind]) * 3 + STOP + DONE, size, max_output_size=0).error
     assert type(error) is LimitExceededError
     assert (error.limit, error.value) == ("max_output_size", 0)
 
 
 @cuts
-def test_max_output_size_counts_nothing_else(cut: Callable[[bytes], list[bytes]]) -> None:
+def test_max_output_size_counts_nothing_else(size: int | None) -> None:
     nothing = b"".join(delta(**NO_OUTPUT[kind]) for kind in ("a role", "empty texts", "an unknown key"))
-    assert parse(nothing + USAGE + PING + STOP + DONE, cut, max_output_size=0).end is StreamEnd.FINISHED
+    assert parsed(nothing + USAGE + PING + STOP + DONE, size, max_output_size=0).end is StreamEnd.FINISHED
 
 
 # Timing
@@ -906,8 +895,8 @@ NO_ANOMALIES: dict[str, bytes] = {
 
 @cuts
 @each_case("body", NO_ANOMALIES)
-def test_what_is_never_an_anomaly(body: str, cut: Callable[[bytes], list[bytes]]) -> None:
-    parser = parse(NO_ANOMALIES[body], cut, strict=True)
+def test_what_is_never_an_anomaly(body: str, size: int | None) -> None:
+    parser = parsed(NO_ANOMALIES[body], size, strict=True)
     assert parser.error is None
     assert parser.end is StreamEnd.FINISHED
     assert parser.anomalies == ()
@@ -915,14 +904,14 @@ def test_what_is_never_an_anomaly(body: str, cut: Callable[[bytes], list[bytes]]
 
 @each_case("word", ["null", "None", "NONE", " ", "thinking_end"])
 def test_a_word_for_nothing_is_no_finish_reason(word: str) -> None:
-    parser = parse(delta(word, content="H") + delta(word, content="i") + STOP + DONE)
+    parser = parsed(delta(word, content="H") + delta(word, content="i") + STOP + DONE)
     (choice,) = parser.completion().choices
     assert (parser.end, choice.finish_reason, choice.message.content) == ("finished", "stop", "Hi")
     assert [(one.rule.id, one.count, one.detail) for one in parser.anomalies] == [("CF203", 2, "finish_reason")]
 
 
 def test_an_invalid_chunk_is_no_rule() -> None:
-    error = parse(GARBAGE, strict=True).error
+    error = parsed(GARBAGE, strict=True).error
     assert type(error) is InvalidChunkError
     assert error.rule is None
 
@@ -931,7 +920,7 @@ def test_an_invalid_chunk_is_no_rule() -> None:
 
 
 def test_an_anomaly_has_its_rule_a_count_and_the_first_place() -> None:
-    parser = parse(HI + PING + b"data: null\n\n" * 1000 + b"data: \n\n" + STOP + DONE)
+    parser = parsed(HI + PING + b"data: null\n\n" * 1000 + b"data: \n\n" + STOP + DONE)
     null, blank = parser.anomalies
     assert (null.rule.id, null.count, null.offset) == ("CF105", 1000, len(HI + PING))
     assert (blank.rule.id, blank.count, blank.offset) == ("CF103", 1, len(HI + PING) + 12_000)
@@ -951,22 +940,22 @@ def test_anomalies_can_be_read_while_it_runs() -> None:
 # The tap
 
 
-def tapped(body: bytes, cut: Callable[[bytes], list[bytes]] = whole) -> list[tuple[ServerSentEvent, list[str]]]:
+def tapped(body: bytes, size: int | None = None) -> list[tuple[ServerSentEvent, list[str]]]:
     """Each event that `on_server_sent_event` was given, with the texts of its chunks."""
     seen: list[tuple[ServerSentEvent, list[str]]] = []
 
     def on_server_sent_event(event: ServerSentEvent, chunks: Iterable[ChatCompletionChunk]) -> None:
         seen.append((event, [c.text for c in chunks]))
 
-    parse(body, cut, on_server_sent_event=on_server_sent_event)
+    parsed(body, size, on_server_sent_event=on_server_sent_event)
     return seen
 
 
 @cuts
-def test_on_event_is_called_for_every_event(cut: Callable[[bytes], list[bytes]]) -> None:
+def test_on_event_is_called_for_every_event(size: int | None) -> None:
     meta = b"event: meta\nid: 7\ndata: {}\n\n"
     body = HI + PING + meta + b"data: null\n\n" + unterminated(text("a")) + b"\n" + text("b") + STOP + DONE
-    seen = tapped(body, cut)
+    seen = tapped(body, size)
     assert [texts for _, texts in seen] == [["Hi"], [], [], ["a", "b"], [""], []]
     events = [event for event, _ in seen]
     assert [event.event for event in events] == ["message", "meta", *["message"] * 4]
@@ -985,17 +974,17 @@ def test_on_event_is_called_for_every_event(cut: Callable[[bytes], list[bytes]])
     ],
 )
 def test_on_event_is_called_for_the_last_event_too(
-    last: bytes, data: bytes | None, texts: list[str], cut: Callable[[bytes], list[bytes]]
+    last: bytes, data: bytes | None, texts: list[str], size: int | None
 ) -> None:
-    seen = tapped(HI + last, cut)
+    seen = tapped(HI + last, size)
     assert [texts for _, texts in seen] == [["Hi"], texts]
     assert data is None or seen[-1][0].data == data
 
 
 @cuts
-def test_on_event_is_not_called_after_the_end(cut: Callable[[bytes], list[bytes]]) -> None:
-    assert [event.data for event, _ in tapped(DONE + HI + STOP, cut)] == [b"[DONE]"]
-    assert len(tapped(ERROR + HI, cut)) == 1
+def test_on_event_is_not_called_after_the_end(size: int | None) -> None:
+    assert [event.data for event, _ in tapped(DONE + HI + STOP, size)] == [b"[DONE]"]
+    assert len(tapped(ERROR + HI, size)) == 1
 
 
 # Whole messages are output too
@@ -1004,7 +993,7 @@ def test_on_event_is_not_called_after_the_end(cut: Callable[[bytes], list[bytes]
 def test_a_whole_message_is_bounded_like_its_deltas() -> None:
     """What shows at the end is noted once, also where the end is itself an error."""
     body = event({"choices": [{"index": 0, "message": {"content": "too long"}, "finish_reason": "stop"}]})
-    parser = parse(body, max_output_size=5)
+    parser = parsed(body, max_output_size=5)
     assert (type(parser.error), parser.snapshot.text) == (LimitExceededError, "too long")
     assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1
 
