@@ -4,19 +4,47 @@ import copy
 import math
 import pickle
 import sys
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from played import HI, PING, ROLE, STOP
 
-from chunkfold import ChatCompletionParser, StreamTiming
+from chunkfold import ChatCompletionChunk, ChatCompletionParser, StreamTiming
 from chunkfold.parser.parser import feed_in_slices
 from chunkfold.parser.timing import GapLog, Gaps, note_read
-from chunkfold.testing import DONE, delta
+from chunkfold.testing import DONE, ManualClock
 
-HI = delta(content="Hi")
-STOP = delta("stop")
-PING = b": ping\n\n"
+
+def feed_at(parser: ChatCompletionParser, clock: ManualClock, *reads: tuple[float, bytes]) -> list[ChatCompletionChunk]:
+    """Feed each piece at its time, in seconds since the parser was made."""
+    chunks = []
+    for seconds, data in reads:
+        clock.advance(100.0 + seconds - clock())
+        chunks += parser.feed(data)
+    return chunks
+
+
+def test_timing() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock)
+    assert set(asdict(parser.timing).values()) == {None}
+    feed_at(parser, clock, (1, PING), (2, ROLE), (4, HI), (8, HI), (16, STOP), (32, PING))
+    timing = parser.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output) == (1, 2, 4)
+    assert (timing.last_chunk, timing.last_byte) == (16, 32)
+    parser = ChatCompletionParser(clock=clock, started=clock())
+    feed_at(parser, clock, (35, HI + STOP + DONE))
+    timing = parser.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output, timing.last_chunk, timing.last_byte) == (3,) * 5
+
+
+def test_an_empty_read_has_no_bytes_to_time() -> None:
+    clock = ManualClock(100.0)
+    parser = ChatCompletionParser(clock=clock)
+    feed_at(parser, clock, (1, b""), (2, HI), (4, b""))
+    assert (parser.timing.first_byte, parser.timing.last_byte) == (2, 2)
 
 
 def timing_of(gaps: list[float]) -> StreamTiming:

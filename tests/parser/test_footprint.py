@@ -1,0 +1,170 @@
+"""What is kept of a stream beside its text: measured once, until it is replaced."""
+
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from cases import each_case
+from linear import assert_linear
+
+from chunkfold import ChatCompletionChunk, ChatCompletionParser, LimitExceededError
+from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.testing import choice, chunk
+
+
+@pytest.mark.slow
+def test_what_is_only_added_to_is_measured_once() -> None:
+    """The tokens of vLLM, which come with each chunk, were once measured anew each time."""
+    [one] = ChatCompletionParser().feed(chunk({**choice(content="a"), "token_ids": [*range(100)]}))
+
+    def measured(size: int) -> Callable[[], object]:
+        def take() -> None:
+            fold = StreamFold()
+            for _ in range(size):
+                fold.add(one)
+                assert fold.measure()
+
+        return take
+
+    assert_linear(measured, 100)
+
+
+def in_choice(**fields: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {}, **fields}]}
+
+
+def in_delta(**fields: Any) -> dict[str, Any]:
+    return in_choice(delta=fields)
+
+
+def in_call(**fields: Any) -> dict[str, Any]:
+    return in_delta(tool_calls=[{"index": 0, **fields}])
+
+
+# Where values are kept until they are replaced.
+REPLACED: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "a chunk": lambda value: {**in_delta(), "x": value},
+    "a choice": lambda value: in_choice(x=value),
+    "a delta": lambda value: in_delta(x=value),
+    "extra_content": lambda value: in_delta(extra_content=value),
+    "provider fields": lambda value: in_delta(provider_specific_fields={"x": value}),
+    "a call": lambda value: in_call(x=value),
+    "a call's provider fields": lambda value: in_call(provider_specific_fields={"x": value}),
+    "a call's function": lambda value: in_call(function={"x": value}),
+    "the legacy call": lambda value: in_delta(function_call={"x": value}),
+    "audio": lambda value: in_delta(audio={"x": value}),
+    "a block": lambda value: in_delta(reasoning_details=[{"type": "t", "index": 0, "x": value}]),
+    "log probabilities": lambda value: in_choice(logprobs={"x": value}),
+    "usage": lambda value: {**in_delta(), "usage": {"x": value}},
+    "a message": lambda value: in_choice(message={"content": "a", "x": value}),
+}
+
+
+def measured_values(fold: StreamFold) -> list[object]:
+    """The keys of the values that are kept for their sizes; of lists that grow the key is a number."""
+    return [key for key in fold._footprint._measured if isinstance(key, tuple)]
+
+
+@each_case("name", REPLACED)
+def test_all_that_is_kept_is_measured_until_it_is_replaced(name: str) -> None:
+    fold = StreamFold()
+
+    def size_with(value: Any) -> int:
+        fold.add(ChatCompletionChunk.model_validate(REPLACED[name](value)))
+        size = fold.measure()
+        assert size == fold.measure() == deepcopy(fold).measure()
+        return size
+
+    small = size_with({"y": "a"})
+    assert size_with({"y": "a" * 20_000}) - small == 19_999
+    assert size_with({"y": "b" * 20_000}) - small == 19_999
+    assert size_with({"y": "a"}) == small
+    assert measured_values(fold) == []  # what was replaced is not kept for its size
+
+
+GROWING: dict[str, Callable[[list[Any]], dict[str, Any]]] = {
+    "token_ids": lambda items: choice(content="a") | {"token_ids": items},
+    "reasoning_items": lambda items: choice(reasoning_items=items),
+    "reasoning_items beside a ruled field": lambda items: choice(reasoning_items=items, reasoning_text="a"),
+    "logprobs.reasoning_content": lambda items: choice(content="a") | {"logprobs": {"reasoning_content": items}},
+    "messages of a tool": lambda items: choice(role="tool", content=items),
+}
+
+
+@each_case("name", GROWING)
+def test_lists_that_add_up_are_measured_as_they_grow(name: str) -> None:
+    parser = ChatCompletionParser(max_output_size=10_000)
+    for _ in range(3000):
+        parser.feed(chunk(GROWING[name]([{"a": "y" * 1000}])))
+    assert isinstance(parser.error, LimitExceededError)
+    assert parser.error.limit == "max_output_size"
+
+
+def test_lists_that_grow_are_forgotten_when_they_are_replaced() -> None:
+    fold = StreamFold()
+    for value in ([7] * 2000, "x", [8] * 2000, "x"):
+        fold.add(ChatCompletionChunk.model_validate(in_choice(token_ids=value)))
+        fold.measure()
+        assert len(fold._footprint._measured) == isinstance(value, list)
+
+
+def test_small_values_are_not_kept_for_their_sizes() -> None:
+    """An entry takes more than they do."""
+    fold = StreamFold()
+    fold.add(ChatCompletionChunk.model_validate(in_delta(**{f"x{number}": [] for number in range(100)})))
+    fold.measure()
+    assert measured_values(fold) == []
+
+
+def test_provider_fields_of_a_call_are_merged_in_linear_time() -> None:
+    """Was once wrong: all that were known were copied for each fragment."""
+
+    def merged(size: int) -> Callable[[], object]:
+        fragments = [{"index": 0, "provider_specific_fields": {f"x{number}": 1}} for number in range(size)]
+        one = ChatCompletionChunk.model_validate(in_delta(tool_calls=fragments))
+        return lambda: StreamFold().add(one)
+
+    assert_linear(merged, 1000)
+
+
+def pickled(parser: ChatCompletionParser) -> Any:
+    return pickle.loads(pickle.dumps(parser))  # noqa: S301 - its own
+
+
+@each_case("holder", [list, lambda items: {"items": items}], ids=["list", "object"])
+def test_an_unknown_field_is_measured_once_until_it_is_replaced(holder: Callable[[list[Any]], Any]) -> None:
+    """Was once wrong: all that was kept was measured again and again while more came."""
+    fold, visited = StreamFold(), []
+    sizes = [(0, 1000), (1, 1000), (1, 10), (2, 1)]
+    unknown = [{f"x{name}": holder([{"a": size}] * size)} for name, size in sizes]
+    for fields in unknown:
+        [one] = ChatCompletionParser().feed(chunk(choice(content="a", **fields), **fields))
+        fold.add(one)
+        before = fold._footprint.visited
+        size = fold.measure()
+        visited.append(fold._footprint.visited - before)
+    assert visited[0] > visited[1] - 50 > 4000
+    assert max(visited[2:]) < 200
+    assert deepcopy(fold).measure() == size
+
+
+def test_an_unknown_list_that_the_consumer_of_its_chunk_empties_can_be_measured_again() -> None:
+    parser = ChatCompletionParser()
+    [one] = parser.feed(chunk(choice(content="a", x=[{"a": 1}] * 1000)))
+    size = parser._fold.measure()
+    (one.choices[0].delta.model_extra or {})["x"].clear()
+    assert parser._fold.measure() <= size
+
+
+@pytest.mark.parametrize("again", [deepcopy, pickled])
+def test_what_a_copy_keeps_is_measured_anew(again: Callable[[Any], Any]) -> None:
+    """Was once wrong: sizes were known by the identity of what was copied, and `feed` raised a `ValueError`."""
+    parser = alone = ChatCompletionParser(max_output_size=10_000)
+    for number in range(1000):
+        if number % 50 == 0:
+            parser = again(parser)
+        data = chunk({**choice(content=f" {number}"), "token_ids": [7] * 8})
+        assert parser.feed(data) == alone.feed(data)
+        assert parser._fold.measure() == alone._fold.measure()

@@ -1,0 +1,77 @@
+"""Numbers that mean nothing: of thousands of digits, or more than 64 bits."""
+
+import sys
+from functools import partial
+
+from cases import each_case
+from limited import STOP, call, parsed
+from linear import assert_linear
+
+from chunkfold import ChatCompletionParser
+from chunkfold.parser.holes import VALUE
+from chunkfold.testing import DONE, choice, chunk, delta, event
+
+HUGE = 10**4000
+NUMBERS: dict[str, list[bytes]] = {
+    "counts": [chunk(usage={"prompt_tokens": HUGE, "completion_tokens": HUGE, "total_tokens": 1})] * 2,
+    "details": [chunk(usage={"prompt_tokens_details": {"cached_tokens": HUGE}, "x": HUGE})],
+    "counts in a choice": [chunk({**choice(), "usage": {"prompt_tokens": HUGE}})],
+    "a choice": [
+        chunk({"index": HUGE, "delta": {"content": "x"}, "finish_reason": "stop"}),
+        chunk({"index": HUGE, "message": {}, "finish_reason": "length"}),
+        chunk({"index": HUGE, "delta": {"content": "x"}}),
+    ],
+    "a creation": [chunk(created=HUGE)],
+    "a call": [
+        call(index=HUGE, id="a", x=HUGE, function={"name": "f", "arguments": "{}", "x": HUGE}),
+        call(index=HUGE, id="b", function={"name": "g", "arguments": "{}"}),
+    ],
+    "a call's id": [call(index=0, id=HUGE, function={"name": "f", "arguments": "{}"})],
+    "arguments that are an object": [call(index=0, function={"name": "f", "arguments": {"x": HUGE}})],
+    "unknown fields": [chunk({**choice(content="x"), "x": HUGE}, x=HUGE)],
+    "reasoning details": [delta(reasoning_details=[{"type": HUGE, "index": HUGE, "id": HUGE, "data": HUGE}])],
+    "an image": [delta(images=[HUGE, {"x": [HUGE]}])],
+    "log probabilities": [chunk({**choice(), "logprobs": {"x": HUGE, "content": [{"bytes": [HUGE]}]}})],
+    "a wrong type": [delta(role=HUGE)],
+    "an error's code": [event({"error": {"message": "m", "code": HUGE, "type": "x"}})],
+    "an error without an envelope": [event({"message": "m", "code": HUGE})],
+    "an object of no name": [event({"message": "m", "object": HUGE})],
+}
+
+
+def test_learning_from_a_string_without_an_end_is_linear() -> None:
+    assert_linear(lambda size: partial(VALUE.split, b':"' + b'\\"' * size), 2_000)
+
+
+@each_case("digits", [4300, 640])
+@each_case("name", NUMBERS)
+def test_numbers_of_very_many_digits_raise_nothing_but_our_errors(name: str, digits: int) -> None:
+    """The interpreter refuses to print them, and may be told to refuse more."""
+    body = b"".join(NUMBERS[name])
+    sys.set_int_max_str_digits(digits)
+    try:
+        for strict in (False, True):
+            parser = ChatCompletionParser(strict=strict)
+            parser.events()
+            shown = repr([parser.feed(body), parser.events(), parser.snapshot, parser.close(), parser.events()])
+            shown += repr([parser.snapshot, parser.anomalies, parser.error, parser.error and parser.error.retryable])
+            assert len(shown) < 50_000
+            usage = parser.snapshot.usage
+            assert parser.timing.tokens_per_second(usage and usage.prompt_tokens) is None
+    finally:
+        sys.set_int_max_str_digits(4300)
+
+
+def test_a_count_of_more_than_64_bits_is_kept_raw() -> None:
+    counts = {"prompt_tokens": 2**63 - 1, "completion_tokens": 2**63, "total_tokens": 1e30}
+    parser, _ = parsed(chunk(choice(content="Hi"), usage=counts) + STOP + DONE)
+    assert [anomaly.rule.id for anomaly in parser.anomalies] == ["CF403", "CF209"]
+    assert "usage.completion_tokens: expected an integer of 64 bits" in parser.anomalies[0].detail
+    usage = parser.snapshot.model_dump()["usage"]
+    assert usage["completion_tokens"] is usage["total_tokens"] is None
+    assert usage["raw_values"] == {"completion_tokens": 2**63, "total_tokens": 1e30}
+
+
+def test_a_count_that_means_nothing_never_displaces_one() -> None:
+    parser, _ = parsed(chunk(usage={"prompt_tokens": 5}) + chunk(usage={"prompt_tokens": HUGE}))
+    assert parser.snapshot.usage.prompt_tokens == 5

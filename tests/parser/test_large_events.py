@@ -1,0 +1,247 @@
+"""What a large event, a large read or many short lines cost, in time and memory."""
+
+from collections.abc import Callable
+
+import pytest
+from cases import each_case
+from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed
+from linear import no_collector, seconds
+from measured_memory import only_garbage_of_these_tests, traced
+
+from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, InvalidChunkError
+from chunkfold.parser import event_folder
+from chunkfold.testing import chunk, delta
+from chunkfold.wire import payload, reading
+
+collecting_is_quick = only_garbage_of_these_tests
+
+MIB = 2**20
+SHORT: dict[str, Callable[[int], bytes]] = {
+    "data of one character": lambda size: b"data:1\n" * (size // 7) + b"\n",
+    "data with CRLF": lambda size: b"data:1\r\n" * (size // 8) + b"\r\n",
+    "data without a value": lambda size: b"data\n" * (size // 5) + b"\n",
+    "comments": lambda size: b":\n" * (size // 2),
+    "comments behind data": lambda size: b"data: {}\n" + b":\n" * (size // 2) + b"\n",
+    "lines of no field": lambda size: b"x\n" * (size // 2),
+    "blank lines": lambda size: b"\n" * size,
+    "ids": lambda size: b"data: {}\n" + b"id\n" * (size // 3) + b"\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHORT)
+def test_a_short_line_costs_little_more_than_its_bytes(name: str) -> None:
+    """There are 16 million of them in 32 MiB."""
+    body = SHORT[name](4 * MIB)
+    tries = [seconds_of(body) for _ in range(3)]
+    assert min(tries) < 0.5, tries  # a tenth of that if nothing else runs; line by line it is a second
+
+
+FULL = 32 * MIB - 200  # bytes
+COSTLY: dict[str, Callable[[], bytes]] = {
+    "empty choices": lambda: chunk(*[{}] * 124_000),
+    "choices with a field": lambda: chunk(*[{"x": 1}] * 62_000),
+    "lines": lambda: b"data: {}\n" * 240_000 + b"\n",
+    "lines of keep-alives": lambda: b"data: {}\n" + b"data: null\n" * 2_000_000 + b"\n",
+    "blank lines of data": lambda: b"data: {}\n" + b"data:  \n" * 2_000_000 + b"\n",
+    "half a character, again and again": lambda: delta(content="?").replace(b"?", b"\\ud83d" * (FULL // 6)),
+    "half a character before a long text": lambda: delta(content="?").replace(b"?", b"\\ud83d" + b"a" * FULL),
+    "half a character in each key": lambda: delta(**{f"?{n}": n for n in range(120_000)}).replace(b"?", b"\\ud83d"),
+    "half a character in an error": lambda: b'data: {"error": {"message": "%b"}}\n\n' % (b"\\ude00" * (FULL // 6)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COSTLY)
+def test_an_event_takes_a_few_seconds_at_most(name: str) -> None:
+    """Two, where nothing else runs."""
+    body = COSTLY[name]()
+    tries: list[float] = []
+    while len(tries) < 5 and not (tries and tries[-1] < 5):
+        tries.append(seconds_of(body))
+    assert tries[-1] < 5, tries
+
+
+WIDE = "\N{GRINNING FACE}".encode()  # each takes four bytes, on the wire and in a text
+WIDE_TEXTS: dict[str, Callable[[bytes], bytes]] = {
+    "beside half a pair": lambda wide: delta(content="?").replace(b"?", b"\\ud83d" + wide),
+    "beside half a pair in another field": lambda wide: delta(x="?").replace(b"?", b"\\ud83d" + wide),
+    "beside half a pair in an error": lambda wide: b'data: {"error": {"message": "\\ude00%b"}}\n\n' % wide,
+    "of a tool": lambda wide: delta(role="tool", content="?").replace(b"?", wide),
+}
+
+
+@pytest.mark.parametrize("size", [2 * MIB, pytest.param(FULL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", WIDE_TEXTS)
+def test_a_large_text_takes_six_times_its_bytes_at_most(name: str, size: int) -> None:
+    body = WIDE_TEXTS[name](WIDE * ((size - 200) // len(WIDE)))
+    with traced() as memory:
+        parser, _ = parsed(body)
+        assert isinstance(parser.error, ChunkfoldError)
+        parser.error.snapshot.model_dump()
+    assert memory.peak < 6.2 * size
+
+
+TO_REPAIR = {
+    "half a pair": b"\\ud83d ",
+    "a control character": b"\x01",
+    "bytes that are not UTF-8": b"\xff",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [WIDE, b"\\ud83d\\ude00"], ids=["as it is", "escaped"])
+@pytest.mark.parametrize("field", ["content", "x"])
+@pytest.mark.parametrize("name", TO_REPAIR)
+def test_a_large_event_to_repair_takes_at_most_200_mb(name: str, field: str, wide: bytes) -> None:
+    """Python keeps four bytes for each character of a text that has one beyond the Basic Multilingual Plane."""
+    for size, is_read in ((16 * MIB, True), (FULL, False)):
+        body = delta(**{field: "?", "y": "~"}).replace(b"?", TO_REPAIR[name] + b"a" * (size - 2 * MIB))
+        body = body.replace(b"~", wide + b"a" * (2 * MIB - 400))
+        with traced() as memory:
+            parser, _ = parsed(body)
+        assert (parser.end != "invalid") == is_read
+        assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", ["content", "reasoning_content", "x"])
+def test_an_event_with_a_large_wide_text_takes_at_most_200_mb(field: str) -> None:
+    for size in (8 * MIB, FULL - 400):
+        text = WIDE + b"a" * (size - len(WIDE))
+        body = delta(**{field: "?", "y": "~"}).replace(b"?", text).replace(b"~", b"a" * (FULL - 400 - size))
+        parser = ChatCompletionParser()
+        parser.feed(delta(**{field: "Hi"}))
+        with traced() as memory:
+            for data in in_reads(body):
+                parser.feed(data)
+        if size == 8 * MIB:
+            assert parser.error is None
+        else:
+            assert_named(parser, "max_wide_text", 8 * MIB)
+        assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [b"", b"{", b'{"error": "'], ids=["text", "object", "string"])
+def test_an_error_that_is_a_large_wide_text_takes_at_most_200_mb(start: bytes) -> None:
+    for size in (8 * MIB, FULL - 400):
+        parser = ChatCompletionParser()
+        parser.feed(HI)
+        text = start + WIDE + b'a "b" ' * (size // 6)
+        with traced() as memory:
+            for data in in_reads(b"event: error\ndata: %b\n\n" % text[:size]):
+                parser.feed(data)
+        if size == 8 * MIB:
+            assert isinstance(parser.error, APIError)
+            assert len(parser.error.raw) == len(text[:size].decode())
+        else:
+            assert_named(parser, "max_wide_text", 8 * MIB)
+        assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@each_case("wide", [WIDE, b"\\ud83d\\ude00"])
+def test_only_the_strings_with_wide_characters_count_as_wide_text(wide: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_folder, "MAX_WIDE_TEXT", 100)
+    event = delta(**{"content": "?", 'a "key"': "~", "b": "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 20_000})
+    event = event.replace(b"?", wide + b"a" * (50 - len(wide))).replace(b"~", b'\\"' + wide + b"b" * (48 - len(wide)))
+    fits, _ = parsed(HI + event)
+    assert (fits.end, len(fits.snapshot.text)) == ("truncated", len("Hi") + 1 + 50 - len(wide))
+    exceeds, _ = parsed(HI + event.replace(b'a"', b'aa"'))
+    assert_named(exceeds, "max_wide_text", 100)
+    assert exceeds.snapshot.text == "Hi"
+
+
+def test_an_error_that_is_text_is_limited_by_its_size_only_if_it_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payload, "MAX_WIDE_TEXT", 100)
+    for text in (b"a" * 101, WIDE + b"a" * (100 - len(WIDE))):
+        fits, _ = parsed(HI + b"event: error\ndata: %b\n\n" % text)
+        assert (fits.end, str(fits.error)) == ("failed", text.decode())
+    exceeds, _ = parsed(HI + b"event: error\ndata: %b\n\n" % (WIDE + b"a" * (101 - len(WIDE))))
+    assert_named(exceeds, "max_wide_text", 100)
+    assert exceeds.snapshot.text == "Hi"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [8 * MIB - 200, FULL - 200])
+def test_a_long_id_and_a_long_name_take_at_most_200_mb(size: int) -> None:
+    text = WIDE + b"a" * size
+    body = b"id: %b\nevent: %b\ndata: {}\n\n" % (text, text)
+    with traced() as memory:
+        parser, _ = parsed(body)
+    assert getattr(parser.error, "value", None) == (8 * MIB if size > 8 * MIB else None)
+    assert memory.peak < 200 * 10**6 + COST * READ
+
+
+@each_case("wide", [WIDE, b"\\ud83d\\ude00", b"\\uD83D\\uDE00"])
+def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
+    wide: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = delta(content="?").replace(b"?", b"\xff" + wide)
+    monkeypatch.setattr(reading, "_LARGEST_WIDE", len(event) - len(b"data: \n\n"))
+    parser, _ = parsed(event)
+    assert (parser.snapshot.text, parser.end) == ("\ufffd\N{GRINNING FACE}", "truncated")
+    parser, _ = parsed(HI + event.replace(wide, b"a" + wide))
+    assert (parser.snapshot.text, parser.end) == ("Hi", "invalid")
+    assert "expected at most 16 MiB of JSON to repair" in str(parser.error)
+    parser, _ = parsed(event.replace(wide, b"a" * 100 + b"\\ud83d \\ude00"))
+    assert parser.end == "truncated"
+
+
+def test_a_large_line_that_is_nearly_data_takes_one_copy_more_than_a_comment() -> None:
+    peaks: list[int] = []
+    for line in (b": %b", b' data: {"a": "%b"}'):
+        with traced() as memory:
+            parsed(HI + line % (b"a" * MIB) + b"\n\n")
+        peaks.append(memory.peak)
+    assert peaks[1] < peaks[0] + 1.1 * MIB
+
+
+def test_short_lines_of_one_event_take_little_more_than_their_bytes() -> None:
+    """One at a time, as a list of them would take twenty times as much."""
+    parser = ChatCompletionParser()
+    line = b"data:ab\n"
+    with traced() as memory:
+        for _ in range(100):
+            parser.feed(line * 1000)
+    assert memory.peak < 4 * 3 * 100_000
+    parser.feed(b"\n")
+    parser.close()
+    assert isinstance(parser.error, InvalidChunkError)
+
+
+@pytest.mark.slow
+def test_lines_of_one_event_are_read_up_to_the_one_that_ends_the_stream() -> None:
+    body = b'data: {"choices":[]}\n' + b"data: x\n" * 200_000 + b"\n"
+    parser = ChatCompletionParser()
+    with traced() as memory:
+        for data in in_reads(body, 2**14):
+            parser.feed(data)
+    assert isinstance(parser.error, InvalidChunkError)
+    assert memory.peak < 4 * len(body)
+
+
+LARGE = {
+    "LF": HI,
+    "CRLF": HI.replace(b"\n", b"\r\n"),
+    "CR": HI.replace(b"\n", b"\r"),
+    "comments": b":\n",
+    "blocks of comments": b":\n\n",
+    "blank lines": b"\n",
+    "blank lines with CRLF": b"\r\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_read_costs_a_few_times_its_size(name: str) -> None:
+    data = LARGE[name] * (300_000 // len(LARGE[name]))
+    with traced() as memory:
+        by_iterating([data])
+    assert memory.peak < 5 * len(data)
+
+
+def seconds_of(body: bytes) -> float:
+    """Of the processor, as the machine may be busy; and without the collector, whose cost is not of this body."""
+    with no_collector():
+        return seconds(lambda: parsed(body, READ))

@@ -1,0 +1,231 @@
+"""`on_server_sent_event` and transforms that raise, leave, interrupt or read on within a read."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from cases import each_case
+from parsed_bodies import parsed
+from played import ERROR, GARBAGE, HI, PING, STOP, cuts, text, unterminated
+
+from chunkfold import (
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    IncompleteStreamError,
+    ServerSentEvent,
+    StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
+    ThinkTags,
+)
+from chunkfold.testing import DONE, choice, chunk
+
+
+def tapped(body: bytes, size: int | None = None) -> list[tuple[ServerSentEvent, list[str]]]:
+    """Each event that `on_server_sent_event` was given, with the texts of its chunks."""
+    seen: list[tuple[ServerSentEvent, list[str]]] = []
+
+    def on_server_sent_event(event: ServerSentEvent, chunks: Iterable[ChatCompletionChunk]) -> None:
+        seen.append((event, [c.text for c in chunks]))
+
+    parsed(body, size, on_server_sent_event=on_server_sent_event)
+    return seen
+
+
+@cuts
+def test_on_event_is_called_for_every_event(size: int | None) -> None:
+    meta = b"event: meta\nid: 7\ndata: {}\n\n"
+    body = HI + PING + meta + b"data: null\n\n" + unterminated(text("a")) + b"\n" + text("b") + STOP + DONE
+    seen = tapped(body, size)
+    assert [texts for _, texts in seen] == [["Hi"], [], [], ["a", "b"], [""], []]
+    events = [event for event, _ in seen]
+    assert [event.event for event in events] == ["message", "meta", *["message"] * 4]
+    assert (events[1].id, events[1].data, events[1].offset) == ("7", b"{}", len(HI + PING))
+    assert (events[-1].data, events[-1].text) == (b"[DONE]", "[DONE]")
+
+
+@cuts
+@each_case(
+    ("last", "data", "texts"),
+    [
+        (ERROR, unterminated(ERROR).removeprefix(b"data: "), []),
+        (GARBAGE, b"garbage", []),
+        (chunk(choice(content="x"), error="y"), None, ["x"]),
+        (unterminated(text("x")), None, ["x"]),  # an unfinished block that is read
+    ],
+)
+def test_on_event_is_called_for_the_last_event_too(
+    last: bytes, data: bytes | None, texts: list[str], size: int | None
+) -> None:
+    seen = tapped(HI + last, size)
+    assert [texts for _, texts in seen] == [["Hi"], texts]
+    assert data is None or seen[-1][0].data == data
+
+
+@cuts
+def test_on_event_is_not_called_after_the_end(size: int | None) -> None:
+    assert [event.data for event, _ in tapped(DONE + HI + STOP, size)] == [b"[DONE]"]
+    assert len(tapped(ERROR + HI, size)) == 1
+
+
+class FailsOnce:
+    """A tap, or a transform, that raises once."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._errors = iter([error])
+
+    def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+        for error in self._errors:
+            raise error
+        return [chunk]
+
+    def close(self) -> list[ChatCompletionChunk]:
+        return []
+
+    def __call__(self, event: object, chunks: object) -> None:
+        for error in self._errors:
+            raise error
+
+
+@each_case("error", [LookupError("mine"), KeyboardInterrupt()])
+@each_case("way", ["tap", "transform"])
+@each_case("copies", [1, 2, 5_000])
+def test_after_an_exception_of_the_consumer_a_stream_with_a_gap_is_not_complete(
+    copies: int, way: str, error: BaseException
+) -> None:
+    """What was read with it is lost: the stream has been left."""
+    ended: list[object] = []
+    fails = FailsOnce(error)
+    options: Any = {"on_server_sent_event": fails} if way == "tap" else {"transforms": [fails]}
+    parser = ChatCompletionParser(**options)
+    parser.observe(on_end=lambda one: ended.append(one.end))
+    with pytest.raises(type(error)):
+        parser.feed(text("a") * copies)
+    arrived = "a" if way == "tap" else ""
+    assert (parser.end, parser.snapshot.text or "", ended) == (StreamEnd.CLOSED, arrived, [StreamEnd.CLOSED])
+    assert parser.emitted_output is (way == "tap")
+    assert parser.feed(text("last") + STOP + DONE) == parser.close() == []
+    with pytest.raises(IncompleteStreamError, match="left before it ended") as raised:
+        parser.completion()
+    assert (raised.value.snapshot.text or "") == arrived
+
+
+@each_case(("body", "end"), [(text("a") + STOP, StreamEnd.CLOSED), (STOP + DONE, StreamEnd.FINISHED)])
+def test_a_tap_that_leaves_and_raises_ends_the_stream_once(body: bytes, end: StreamEnd) -> None:
+    ended: list[object] = []
+
+    def tap(event: object, chunks: object) -> None:
+        parser.leave()
+        raise LookupError
+
+    parser = ChatCompletionParser(on_server_sent_event=tap)
+    parser.observe(on_end=lambda one: ended.append(one.end))
+    events = parser.events()
+    with pytest.raises(LookupError):
+        parser.feed(body)
+    events += parser.events()
+    expected = ["TextDelta"] if end is StreamEnd.CLOSED else ["ChoiceFinished"]
+    assert (parser.end, ended, [type(event).__name__ for event in events]) == (end, [end], expected)
+
+
+def test_a_tap_that_interrupts_the_stream_ends_it_once() -> None:
+    fault, told = ConnectionError(), list[object]()
+
+    def tap(event: object, chunks: object) -> None:
+        parser.interrupt(fault)
+
+    parser = ChatCompletionParser(on_server_sent_event=tap)
+    parser.observe(on_end=lambda one: told.append(one.error))
+    assert [one.text for one in parser.feed(text("a") + text("b"))] == ["a"]
+    assert parser.end is StreamEnd.INTERRUPTED
+    assert isinstance(parser.error, StreamInterruptedError)
+    assert (parser.error.__cause__, told) == (fault, [parser.error])
+
+
+@each_case("way", ["feed", "fold"])
+@each_case("hook", ["tap", "transform"])
+def test_a_read_within_a_read_returns_its_own_chunks(hook: str, way: str) -> None:
+    """Was once wrong: it returned those of the read around it, too, or lost them."""
+
+    class ReadsOnce:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            self(chunk, ())
+            return [chunk]
+
+        def close(self) -> list[ChatCompletionChunk]:
+            return []
+
+        def __call__(self, event: object, chunks: object) -> None:
+            for body in bodies:
+                inner.extend(getattr(parser, way)(body) or ())
+
+    bodies, inner = iter([text("b") + text("c")]), list[ChatCompletionChunk]()
+    options: Any = {"on_server_sent_event": ReadsOnce()} if hook == "tap" else {"transforms": [ReadsOnce()]}
+    parser = ChatCompletionParser(**options)
+    assert [chunk.text for chunk in parser.feed(text("a") + text("d"))] == ["a", "d"]
+    assert [chunk.text for chunk in inner] == (["b", "c"] if way == "feed" else [])
+
+
+@each_case("read", [lambda parser: parser.feed(text("b") + text("bad")), ChatCompletionParser.close])
+def test_a_read_within_a_read_that_fails_leaves_the_chunks_of_the_other(
+    read: Callable[[ChatCompletionParser], object],
+) -> None:
+    class Broken:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            return [chunk] if chunk.text != "bad" else self.close()
+
+        def close(self) -> list[ChatCompletionChunk]:
+            raise LookupError
+
+    def tap(event: object, chunks: object) -> None:
+        for read_once in reads:
+            with suppress(LookupError):
+                read_once(parser)
+
+    reads = iter([read])
+    parser = ChatCompletionParser(on_server_sent_event=tap, transforms=[Broken()])
+    assert [chunk.text for chunk in parser.feed(text("a") + text("c"))] == ["a"]
+    assert parser.end is not None
+
+
+@each_case("lost", [text("more"), ERROR, b"", DONE])
+def test_a_read_that_was_cut_off_is_not_complete_although_all_had_finished(lost: bytes) -> None:
+    """What is lost may be an error, or more output."""
+    parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()))
+    with pytest.raises(LookupError):
+        parser.feed(STOP + lost)
+    assert (parser.end, parser.error) == (StreamEnd.CLOSED, None)
+
+
+def test_output_that_no_callback_got_is_not_emitted() -> None:
+    parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()), transforms=[ThinkTags()])
+    with pytest.raises(LookupError):
+        parser.feed(text("<thi"))  # held back until the stream ends
+    assert (parser.snapshot.text, parser.emitted_output) == ("<thi", False)
+
+
+def test_a_transform_may_raise_again_while_the_stream_ends() -> None:
+    class Broken:
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            raise LookupError("first")
+
+        def close(self) -> list[ChatCompletionChunk]:
+            raise KeyError("second")
+
+    parser = ChatCompletionParser(transforms=[Broken()])
+    with pytest.raises(LookupError, match="first"):
+        parser.feed(HI)
+    assert parser.end is StreamEnd.CLOSED
+
+
+def test_a_stream_whose_tap_raised_is_over() -> None:
+    stream = ChatCompletionStream([HI, HI + STOP + DONE], on_server_sent_event=FailsOnce(LookupError()))
+    with pytest.raises(LookupError):
+        next(stream)
+    for again in (iter, ChatCompletionStream.events, ChatCompletionStream.text_deltas):
+        with pytest.raises(StreamConsumedError, match=r"the stream is over \(closed\)"):
+            again(stream)
+    with pytest.raises(IncompleteStreamError):
+        stream.read()
