@@ -31,7 +31,12 @@ from fronts import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept_telemetry import Telemetry, kept_telemetry, latest_names, no_complaint, no_names_chosen
 from made_streams import CUTS, ERROR, STOP, STREAMS, Stream
+from opentelemetry import baggage, context, trace
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.trace import SpanKind, StatusCode
 from own_process import printed_by
 
 from chunkfold import (
@@ -43,7 +48,7 @@ from chunkfold import (
     aconnect,
     connect,
 )
-from chunkfold.otel import names
+from chunkfold.otel import instrument, names
 from chunkfold.testing import (
     DONE,
     HEAD,
@@ -57,103 +62,16 @@ from chunkfold.testing import (
     json_answer,
 )
 
-pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk (group `test`)")
-
-from opentelemetry import baggage, context, trace
-from opentelemetry.metrics import NoOpMeterProvider
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
-from opentelemetry.trace import SpanKind, StatusCode
-
-from chunkfold.otel import instrument
-
 pytest_generate_tests = over_both_fronts
 library = each_library
 pytestmark = generators_of_httpx_are_not_ours
+telemetry = kept_telemetry
+no_opt_in = no_names_chosen
+nothing_failed = no_complaint
+latest = latest_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
 HI = delta(content="Hi")
-
-
-class Telemetry:
-    """An SDK whose exporters keep everything."""
-
-    def __init__(self, *, is_sampled: bool = True) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.tracers = TracerProvider(sampler=ALWAYS_ON if is_sampled else ALWAYS_OFF)
-        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.reader = InMemoryMetricReader()
-        self.meters = MeterProvider([self.reader])
-
-    def instrument(self, stream: Any, request: Any = None, **options: Any) -> Any:
-        stream = getattr(stream, "stream", stream)  # of a front that stands in for the other
-        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
-        assert instrument(stream, request, **{**providers, **options}) is stream
-        return stream
-
-    def instrument_around(self, connection: Any, request: Any = None, **options: Any) -> Any:
-        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
-        return instrument(connection, request, **{**providers, **options})
-
-    @property
-    def spans(self) -> list[ReadableSpan]:
-        return list(self.exporter.get_finished_spans())
-
-    @property
-    def span(self) -> ReadableSpan:
-        (span,) = self.spans
-        return span
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        return dict(self.span.attributes or {})
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        data = self.reader.get_metrics_data()
-        scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics] if data else []
-        return {metric.name: metric for scope in scopes for metric in scope.metrics}
-
-    def points(self, name: str) -> list[Any]:
-        return list(self.metrics[name].data.data_points)
-
-    def point(self, name: str) -> Any:
-        (point,) = self.points(name)
-        return point
-
-    @property
-    def exported(self) -> str:
-        """Everything, as text."""
-        return "\n".join([*(span.to_json() for span in self.spans), str(self.reader.get_metrics_data())])
-
-
-@pytest.fixture
-def telemetry() -> Iterator[Telemetry]:
-    made = Telemetry()
-    yield made
-    made.tracers.shutdown()
-    made.meters.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def no_opt_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(names.OPT_IN, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def nothing_failed(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Neither our telemetry nor the SDK had anything to complain of."""
-    yield
-    assert [record.getMessage() for record in caplog.get_records("call")] == []
-
-
-@pytest.fixture
-def latest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
 
 
 class Clock(ManualClock):

@@ -1,0 +1,97 @@
+"""An SDK of OpenTelemetry whose exporters keep everything, and the fixtures of the tests that look at it.
+
+Where it is not installed, the modules that import this one are skipped.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk (group `test`)")
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+
+from chunkfold.otel import instrument, names
+
+
+class Telemetry:
+    """An SDK whose exporters keep everything."""
+
+    def __init__(self, *, is_sampled: bool = True) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracers = TracerProvider(sampler=ALWAYS_ON if is_sampled else ALWAYS_OFF)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self.reader])
+
+    def instrument(self, stream: Any, request: Any = None, **options: Any) -> Any:
+        stream = getattr(stream, "stream", stream)  # of a front that stands in for the other
+        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
+        assert instrument(stream, request, **{**providers, **options}) is stream
+        return stream
+
+    def instrument_around(self, connection: Any, request: Any = None, **options: Any) -> Any:
+        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
+        return instrument(connection, request, **{**providers, **options})
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self.exporter.get_finished_spans())
+
+    @property
+    def span(self) -> ReadableSpan:
+        (span,) = self.spans
+        return span
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.span.attributes or {})
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        data = self.reader.get_metrics_data()
+        scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics] if data else []
+        return {metric.name: metric for scope in scopes for metric in scope.metrics}
+
+    def points(self, name: str) -> list[Any]:
+        return list(self.metrics[name].data.data_points)
+
+    def point(self, name: str) -> Any:
+        (point,) = self.points(name)
+        return point
+
+    @property
+    def exported(self) -> str:
+        """Everything, as text."""
+        return "\n".join([*(span.to_json() for span in self.spans), str(self.reader.get_metrics_data())])
+
+
+@pytest.fixture(name="telemetry")
+def kept_telemetry() -> Iterator[Telemetry]:
+    made = Telemetry()
+    yield made
+    made.tracers.shutdown()
+    made.meters.shutdown()
+
+
+@pytest.fixture(name="no_opt_in", autouse=True)
+def no_names_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(names.OPT_IN, raising=False)
+
+
+@pytest.fixture(name="nothing_failed", autouse=True)
+def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Neither our telemetry nor the SDK had anything to complain of."""
+    yield
+    assert [record.getMessage() for record in caplog.get_records("call")] == []
+
+
+@pytest.fixture(name="latest")
+def latest_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
