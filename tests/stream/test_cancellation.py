@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -356,7 +357,8 @@ async def test_a_scope_that_is_cancelled_does_not_wake_the_closing_in_every_turn
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await run_to_completion(several_turns(), on_cancel=lambda: cancelled.append(None), shield=shield)
+        work = SimpleNamespace(cancel=lambda: cancelled.append(None))
+        await run_to_completion(several_turns(), object(), work, shield=shield)
     assert len(cancelled) == (0 if shield else 1)
 
 
@@ -371,7 +373,7 @@ async def test_what_work_raises_once_it_is_cancelled_is_not_logged(
         await cancelled.wait()
         raise KeyError("the work's own")
 
-    task = asyncio.create_task(run_to_completion(fails(), on_cancel=cancelled.set))
+    task = asyncio.create_task(run_to_completion(fails(), object(), SimpleNamespace(cancel=cancelled.set)))
     await anyio.wait_all_tasks_blocked()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

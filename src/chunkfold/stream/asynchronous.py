@@ -17,8 +17,8 @@ from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
 from chunkfold.stream.network import (
     InterruptibleReads,
+    aread_to_end,
     end_of_body_scope,
-    read_to_end_async,
     run_to_completion,
     shares_connection,
 )
@@ -136,12 +136,8 @@ class AsyncChatCompletionStream(StreamDriver):
         self._start_drain(within)
         deadline = time.monotonic() + within
         scope = anyio.move_on_after(within)
-        reading = self._read_on(scope, deadline)
-        try:
-            if self.response is None:
-                await reading  # see `_close`
-            else:  # the client closes the connection if its read is cancelled
-                await run_to_completion(reading, on_cancel=scope.cancel, shield=False)
+        try:  # the client closes the connection if its read is cancelled
+            await run_to_completion(self._read_on(scope, deadline), self.response, scope, shield=False)
         finally:
             await self._close(wait=deadline - time.monotonic())
         return self.snapshot
@@ -205,16 +201,12 @@ class AsyncChatCompletionStream(StreamDriver):
             self._leave()
         finally:
             scope = end_of_body_scope(wait) if self._waits_for_end(wait) else None
-            letting_go = self._let_go(scope)
-            if self.response is None:
-                await letting_go  # a plain iterable may have to be closed by the task that started it
-            else:
-                await run_to_completion(letting_go, on_cancel=scope.cancel if scope is not None else None)
+            await run_to_completion(self._let_go(scope), self.response, scope)
 
     async def _let_go(self, scope: "anyio.CancelScope | None") -> None:
         try:
             if scope is not None:
-                self.connection_was_kept = await read_to_end_async(self._source, scope)
+                self.connection_was_kept = await aread_to_end(self._source, scope)
         finally:
             try:
                 if self._reader is None:

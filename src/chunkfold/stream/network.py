@@ -60,13 +60,13 @@ def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_WAI
 
 
 def end_of_body_scope(seconds: float) -> "anyio.CancelScope":
-    """How long `read_to_end_async` may read: at most `seconds` from now and never more than 100 ms."""
+    """How long `aread_to_end` may read: at most `seconds` from now and never more than 100 ms."""
     import anyio
 
     return anyio.move_on_after(min(seconds, MAX_WAIT_FOR_END))
 
 
-async def read_to_end_async(source: AsyncIterator[bytes], scope: "anyio.CancelScope") -> bool:
+async def aread_to_end(source: AsyncIterator[bytes], scope: "anyio.CancelScope") -> bool:
     """Read on until the body ends or the scope is cancelled; return whether it ended."""
     with scope, suppress(Exception):
         async for _ in source:
@@ -167,18 +167,19 @@ class InterruptibleReads(AsyncIterator[bytes]):
 
 
 async def run_to_completion(
-    work: Coroutine[Any, Any, None], *, on_cancel: Callable[[], object] | None = None, shield: bool = True
+    work: Coroutine[Any, Any, None], response: Any, scope: "anyio.CancelScope | None", *, shield: bool = True
 ) -> None:
     """Wait until `work` is done, such as closing; if this task was cancelled meanwhile, raise the cancellation then.
 
     A pool loses a connection forever if the closing of its response is interrupted. The shields of httpcore are
     anyio's: they protect from cancellation by anyio and trio, but not from asyncio's own `task.cancel()`. So on asyncio
-    the work is done by a separate task.
+    the work is done by a separate task, except without a response: a plain iterable may have to be closed by the task
+    that started it.
 
-    `on_cancel` is called when this task is cancelled, to make the work finish sooner; a cancellation by a scope of
-    anyio calls it only without `shield`, and otherwise waits until the work is done.
+    `scope` is cancelled when this task is, to make the work finish sooner; a cancellation by a scope of anyio does that
+    only without `shield`, and otherwise waits until the work is done.
     """
-    if not _is_asyncio():
+    if response is None or not _is_asyncio():
         await work
         return
     import asyncio
@@ -186,16 +187,16 @@ async def run_to_completion(
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     anyio = sys.modules.get("anyio")
-    scope: Any = anyio.CancelScope(shield=shield) if anyio is not None else nullcontext()
-    with scope:
+    around: Any = anyio.CancelScope(shield=shield) if anyio is not None else nullcontext()
+    with around:
         while not task.done():
             try:
                 await asyncio.wait((task,))
             except asyncio.CancelledError as error:
                 cancelled = error
-                scope.shield = True  # from anyio's cancellation, which anyio repeats in every iteration of the loop
-                if on_cancel is not None:
-                    on_cancel()
+                around.shield = True  # from anyio's cancellation, which anyio repeats in every iteration of the loop
+                if scope is not None:
+                    scope.cancel()
     try:
         if cancelled is not None:
             task.exception()  # else asyncio would log that it was not retrieved
