@@ -16,10 +16,8 @@ from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, CHUNK_OBJECT
 
 _KEEP_ALIVE: Final = "keepalive"  # the word of oMLX and OmniRoute, in chunks whose `created` is 0
 _FIRST_WINS: Final = ("id", "created", "model", "system_fingerprint")
-# The fields that are usually the same in successive chunks.
-_REPEATED: Final = ("id", "model", "system_fingerprint", "object", "service_tier")
-head_values = itemgetter(*_REPEATED)
-"""The values of a chunk's fields of these names. `KeyError`: a value of a wrong type is kept elsewhere."""
+head_values: Final = itemgetter("id", "model", "system_fingerprint", "object", "service_tier")
+"""The values that are usually the same in successive chunks. `KeyError`: a value of a wrong type is kept elsewhere."""
 
 
 class Head:

@@ -76,7 +76,8 @@ class ToolCalls:
             # It counts if no other arguments come (CF310).
             call.has_empty_object |= function.__pydantic_extra__.get("arguments") in ({}, [])
         if has_text and not call.has_text:
-            self._begin_text(call)
+            self._textless -= 1
+            call.has_text = True
         return call, grown
 
     def bind_id(self, call: ToolCall, id_: str) -> None:
@@ -155,10 +156,6 @@ class ToolCalls:
         if grown:
             self._count_client_side(call)
         return call, grown
-
-    def _begin_text(self, call: ToolCall) -> None:
-        self._textless -= 1
-        call.has_text = True
 
     def _count_client_side(self, call: ToolCall) -> None:
         """The id, the type or the name is new: count the call among those for the client to run, or no longer."""
