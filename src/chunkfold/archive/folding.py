@@ -75,14 +75,12 @@ def _unpacked(data: bytes, max_size: int | None) -> bytes:
     """The record, unpacked if it is gzip, up to a size."""
     if not data.startswith(GZIP):
         return data
-    pieces: list[bytes] = []
-    size = 0
+    whole = bytearray()
     for piece in unpacked(BytesIO(data)):
-        size += len(piece)
-        if max_size is not None and size > max_size:
+        whole += piece
+        if max_size is not None and len(whole) > max_size:
             raise exceeded("max_size", max_size)
-        pieces.append(piece)
-    return b"".join(pieces)
+    return bytes(whole)
 
 
 def _unreadable(size: int, error: Exception) -> FoldedRecord:
