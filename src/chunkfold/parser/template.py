@@ -61,13 +61,6 @@ class EventTemplate:
         """Copied and pickled without what it has learned, which folds into the original."""
         return EventTemplate, (self._fold, self._limit)
 
-    def _set_frame(self, before: bytes, after: bytes) -> None:
-        """Set the bytes before the first hole and after the last, of an event and of its block."""
-        self._before, self._after = before, after
-        self._before_size, self._after_size = len(before), len(after)
-        self._starts = (b"data: " + before, b"data:" + before)
-        self._ends = (after + b"\n\n", after + b"\r\n\r\n")
-
     def _forget(self) -> None:
         """Let no event fit."""
         self._before, self._after = _NEVER, b""
@@ -218,6 +211,10 @@ class EventTemplate:
             self._changed = set()  # where text follows reasoning one is a key, which changes only there
             return
         chunk, self._holes = learned
-        self._set_frame(b"".join(parts[: changed[0]]), b"".join(parts[changed[-1] + 1 :]))
-        frame = b"".join([self._before, self._after, *(hole.after for hole in self._holes)])
+        before, after = b"".join(parts[: changed[0]]), b"".join(parts[changed[-1] + 1 :])
+        self._before, self._after = before, after  # the bytes before the first hole and after the last, of an event,
+        self._before_size, self._after_size = len(before), len(after)
+        self._starts = (b"data: " + before, b"data:" + before)  # and of its block
+        self._ends = (after + b"\n\n", after + b"\r\n\r\n")
+        frame = b"".join([before, after, *(hole.after for hole in self._holes)])
         self._folder = ValueFolder(self._fold, self._limit, chunk, self._holes, frame)
