@@ -102,7 +102,7 @@ DATA_PREFIX_TWICE: Final = Rule(
 )
 
 CHOICES_MISSING: Final = Rule(
-    "CF201", "`choices` is null or missing", "MiniMax, NagaAI, many gateways", "reads it as empty"
+    "CF201", "`choices` is null, an empty object or missing", "MiniMax, NagaAI, many gateways", "reads it as empty"
 )
 DELTA_MISSING: Final = Rule(
     "CF202", "a choice has no delta", "Azure's asynchronous filter, Sansa's errors", "reads it as empty"

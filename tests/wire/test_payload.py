@@ -176,6 +176,7 @@ def test_repairs(data: Any, expected: Any, rule: str) -> None:
 
 NULLS = [
     pytest.param({**HEAD, "choices": None}, HEAD, id="choices"),
+    pytest.param({**HEAD, "choices": {}}, HEAD, id="choices: no list, but an empty object"),
     pytest.param(chunk(None), {**HEAD, "choices": [{"index": 0, "finish_reason": None}]}, id="delta"),
     pytest.param(chunk({}, index=None), {**HEAD, "choices": [{"delta": {}, "finish_reason": None}]}, id="index"),
 ]
@@ -212,7 +213,7 @@ def test_no_numbers_are_values(word: str, value: float) -> None:
 
 LIST_OF_PARTS = "a string or a list of parts"
 ESSENTIAL = {
-    "choices: object": ({"choices": {}}, "choices", "a list", "dict"),
+    "choices: object": ({"choices": {"delta": {}}}, "choices", "a list", "dict"),
     "choices: string": ({"choices": "x"}, "choices", "a list", "str"),
     "a choice": ({"choices": ["x"]}, "choices[0]", "an object", "str"),
     "the second choice": ({"choices": [{}, 5]}, "choices[1]", "an object", "int"),
