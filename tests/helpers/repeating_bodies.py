@@ -13,10 +13,8 @@ from invariants import plain
 from made_streams import STOP
 
 import chunkfold.event_stream.lines
-import chunkfold.parser.event_folder
 import chunkfold.parser.parser
 import chunkfold.stream.driver
-import chunkfold.wire.payload
 from chunkfold import (
     ChatCompletion,
     ChatCompletionParser,

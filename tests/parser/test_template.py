@@ -10,10 +10,7 @@ from invariants import plain
 from made_streams import STOP
 from repeating_bodies import CREATED, FIRST, ID, PLAIN_HEAD, PROBES, A, dumped, numbered
 
-import chunkfold.event_stream.lines
 import chunkfold.parser.event_folder
-import chunkfold.parser.parser
-import chunkfold.stream.driver
 import chunkfold.wire.payload
 from chunkfold import ChatCompletionChunk, ChatCompletionParser, ServerSentEvent, parse_payload
 from chunkfold.event_stream.server_sent_event import MESSAGE
