@@ -4,11 +4,11 @@ import copy
 import json
 import pickle
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Optional
+from typing import Any
 
 import pytest
 from cases import each_case
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from chunkfold import (
     ChatCompletion,
@@ -21,7 +21,6 @@ from chunkfold import (
     ErrorObject,
     Function,
     Outcome,
-    ParseError,
     ServerSentEvent,
     models,
     parse_payload,
@@ -210,6 +209,7 @@ def test_unknown_fields_of_a_completion_are_kept_at_every_level(path: Path) -> N
 
 # Names that a JSON object may have, and a Python object too
 
+
 TAKEN = [
     *("copy", "json", "dict", "construct", "schema", "validate", "self", "_fields_set", "values"),
     *("model_fields", "model_dump", "model_dump_json", "model_copy", "model_extra", "model_config", "model_validate"),
@@ -254,6 +254,7 @@ def test_no_key_can_shadow_anything(key: str, event: str) -> None:
 
 
 # Views of chunks
+
 
 THOUGHT = {"extra_content": {"google": {"thought": True}}}
 CHUNK_VIEWS = [
@@ -426,83 +427,6 @@ def test_counts_of_a_wrong_type_are_no_counts(details: dict[str, Any], view: str
     assert getattr(usage, view) == (5 if details == {"prompt_tokens_details": {"cached_tokens": "5"}} else 7)
 
 
-# parse
-
-
-class City(BaseModel):
-    city: str
-    days: int = 1
-
-
-ARGUMENTS = [
-    pytest.param("", {}, id="none"),
-    pytest.param(" \n", {}, id="blank"),
-    pytest.param("{}", {}, id="an empty object"),
-    pytest.param("null", {}, id="null"),
-    pytest.param(" null\n", {}, id="null and blanks"),
-    pytest.param(' {"a": 1}\n', {"a": 1}, id="blanks around"),
-    pytest.param(r' "{\"a\": \"\u00e9\"}" ', {"a": "é"}, id="encoded twice"),
-    pytest.param(r'"{\"a\": \"\ud800\"}"', {"a": "\N{REPLACEMENT CHARACTER}"}, id="half a character, encoded twice"),
-    pytest.param('{}{"a": 1}', {"a": 1}, id="a placeholder"),
-    pytest.param('{} {"a": {}}', {"a": {}}, id="a placeholder and a blank"),
-    pytest.param("{}{}", {}, id="a placeholder before an empty object"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "value"), ARGUMENTS)
-def test_arguments(arguments: str, value: dict[str, Any]) -> None:
-    function = Function(name="f", arguments=arguments)
-    assert function.parse() == value
-    assert function.parse(dict[str, Any]) == value
-    assert function.arguments == arguments  # the raw text stays
-
-
-DOCUMENT = '{"a": [1, -2.5e+3, true, false, null], "b\\"": {"c": "x\\u00e9\\n\U0001f600"}, "d": []}'
-
-
-@each_case("end", range(1, len(DOCUMENT)))
-def test_every_beginning_is_cut(end: int) -> None:
-    """A token limit cuts anywhere; the text is never repaired silently."""
-    with pytest.raises(ParseError) as caught:
-        ChatCompletionMessage(content=DOCUMENT[:end]).parse()
-    assert caught.value.cut
-    assert caught.value.text == DOCUMENT[:end]
-    with pytest.raises(ParseError) as caught:
-        Function(arguments=DOCUMENT[:end]).parse(City)
-    assert caught.value.cut
-
-
-def test_a_refusal_is_named_only_where_there_is_no_content() -> None:
-    with pytest.raises(ParseError, match="received a refusal"):
-        ChatCompletionMessage(refusal="No.").parse()
-    assert ChatCompletionMessage(content="[1]", refusal="No.").parse() == [1]
-
-
-def test_no_content_is_no_text_and_not_cut() -> None:
-    for message in (ChatCompletionMessage(), ChatCompletionMessage(content=" ")):
-        with pytest.raises(ParseError, match="expected JSON, received no text") as caught:
-            message.parse()
-        assert not caught.value.cut
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("\x1b[31m" * 20_000, id="control characters"),
-        pytest.param('{"a": "' + "\u202e" * 20_000, id="cut"),
-        pytest.param('{"city": ["' + "x" * 20_000 + '"]}', id="another type"),
-        pytest.param("[" * 20_000, id="deep"),
-        pytest.param('{"city": ' + "1" * 5_000 + "}", id="more digits than the interpreter reads"),
-    ],
-)
-def test_a_message_is_bounded_and_escaped(text: str) -> None:
-    with pytest.raises(ParseError) as caught:
-        ChatCompletionMessage(content=text).parse(City)
-    assert len(str(caught.value)) < 1_000
-    assert str(caught.value).isprintable()
-    assert caught.value.text == text
-
-
 # openai-python's types
 
 
@@ -581,35 +505,6 @@ def test_no_default_is_copied_deeply() -> None:
         for name, field in getattr(model, "model_fields", {}).items():
             assert not isinstance(field.default, list | dict), (model, name)
     assert ChatCompletion().choices is not ChatCompletion().choices
-
-
-# What `parse` says
-
-
-class Town(BaseModel):
-    name: str
-
-
-@each_case(
-    ("as_type", "text", "said"),
-    [
-        pytest.param(Town, "[]", "expected Town, received JSON that does not fit: the value: ", id="a model"),
-        pytest.param(list[Town], "{}", "expected list[Town], received", id="a list of them"),
-        pytest.param(Town | None, "[]", "expected Town | None, received", id="a union"),
-        pytest.param(Optional[list[Town]], "1", "expected list[Town] | None, received", id="an optional one"),  # noqa: UP045 - as older code writes it
-        pytest.param(Literal["a", "b"], '"c"', "expected 'a' | 'b', received", id="a literal"),
-        pytest.param(Annotated[int, Field(gt=1)], "1", "expected int, received", id="an annotated one"),
-        pytest.param(tuple[int, ...], "1", "expected tuple[int, ...], received", id="a tuple"),
-        pytest.param(dict[str, Any], "[]", "expected dict[str, Any], received", id="a dict"),
-        pytest.param(Town, '{"name": 1}', "does not fit: name: Input should be", id="a field"),
-        pytest.param(dict[int, str], '{"a": "b"}', "does not fit: a (the key): Input should be", id="a key"),
-        pytest.param(list[dict[int, str]], '[{"a b": "c"}]', "does not fit: [0]['a b'] (the key): ", id="a key inside"),
-    ],
-)
-def test_what_was_expected_is_said_in_words(as_type: Any, text: str, said: str) -> None:
-    with pytest.raises(ParseError) as caught:
-        ChatCompletionMessage(content=text).parse(as_type)
-    assert said in str(caught.value)
 
 
 def test_a_copy_shares_nothing_that_can_change() -> None:

@@ -1,18 +1,18 @@
 """`parse` and `parse_partial` of messages and tool calls: their values, what does not fit, and whether the text was cut."""
 
-from typing import Any
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from cases import each_case
 from hypothesis import given
 from json_beginnings import NEAR_JSON, NEVER, answer, can_become_json, is_json, often
 from json_types import City, Everything, Trip
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from chunkfold import ChatCompletionMessage, ChatCompletionParser, Function, ParseError
 from chunkfold.testing import delta
 
-# Messages and tool calls
+# `parse_partial`
 
 
 def test_a_snapshot_shows_what_is_known_so_far() -> None:
@@ -33,7 +33,7 @@ def test_a_snapshot_shows_what_is_known_so_far() -> None:
     assert parser.completion().message.parse(City) == City(city="Bonn", days=2)
 
 
-ARGUMENTS = [
+PARTIAL_ARGUMENTS = [
     pytest.param("", None, {}, id="none yet"),
     pytest.param(" \n", None, {}, id="blanks"),
     pytest.param("{", None, {}, id="a beginning"),
@@ -47,7 +47,7 @@ ARGUMENTS = [
 ]
 
 
-@each_case(("arguments", "as_type", "value"), ARGUMENTS)
+@each_case(("arguments", "as_type", "value"), PARTIAL_ARGUMENTS)
 def test_what_is_known_of_arguments(arguments: str, as_type: Any, value: Any) -> None:
     function = Function(name="f", arguments=arguments)
     assert function.parse_partial(as_type) == value
@@ -74,7 +74,79 @@ def test_content_of_a_wrong_type_is_no_text() -> None:
     assert parser.snapshot.message.parse_partial() is None
 
 
-# The final parse: which part of the value does not fit, and whether the text was cut
+# `parse`
+
+
+ARGUMENTS = [
+    pytest.param("", {}, id="none"),
+    pytest.param(" \n", {}, id="blank"),
+    pytest.param("{}", {}, id="an empty object"),
+    pytest.param("null", {}, id="null"),
+    pytest.param(" null\n", {}, id="null and blanks"),
+    pytest.param(' {"a": 1}\n', {"a": 1}, id="blanks around"),
+    pytest.param(r' "{\"a\": \"\u00e9\"}" ', {"a": "é"}, id="encoded twice"),
+    pytest.param(r'"{\"a\": \"\ud800\"}"', {"a": "\N{REPLACEMENT CHARACTER}"}, id="half a character, encoded twice"),
+    pytest.param('{}{"a": 1}', {"a": 1}, id="a placeholder"),
+    pytest.param('{} {"a": {}}', {"a": {}}, id="a placeholder and a blank"),
+    pytest.param("{}{}", {}, id="a placeholder before an empty object"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "value"), ARGUMENTS)
+def test_arguments(arguments: str, value: dict[str, Any]) -> None:
+    function = Function(name="f", arguments=arguments)
+    assert function.parse() == value
+    assert function.parse(dict[str, Any]) == value
+    assert function.arguments == arguments  # the raw text stays
+
+
+DOCUMENT = '{"a": [1, -2.5e+3, true, false, null], "b\\"": {"c": "x\\u00e9\\n\U0001f600"}, "d": []}'
+
+
+@each_case("end", range(1, len(DOCUMENT)))
+def test_every_beginning_is_cut(end: int) -> None:
+    """A token limit cuts anywhere; the text is never repaired silently."""
+    with pytest.raises(ParseError) as caught:
+        ChatCompletionMessage(content=DOCUMENT[:end]).parse()
+    assert caught.value.cut
+    assert caught.value.text == DOCUMENT[:end]
+    with pytest.raises(ParseError) as caught:
+        Function(arguments=DOCUMENT[:end]).parse(City)
+    assert caught.value.cut
+
+
+def test_a_refusal_is_named_only_where_there_is_no_content() -> None:
+    with pytest.raises(ParseError, match="received a refusal"):
+        ChatCompletionMessage(refusal="No.").parse()
+    assert ChatCompletionMessage(content="[1]", refusal="No.").parse() == [1]
+
+
+def test_no_content_is_no_text_and_not_cut() -> None:
+    for message in (ChatCompletionMessage(), ChatCompletionMessage(content=" ")):
+        with pytest.raises(ParseError, match="expected JSON, received no text") as caught:
+            message.parse()
+        assert not caught.value.cut
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\x1b[31m" * 20_000, id="control characters"),
+        pytest.param('{"a": "' + "\u202e" * 20_000, id="cut"),
+        pytest.param('{"city": ["' + "x" * 20_000 + '"]}', id="another type"),
+        pytest.param("[" * 20_000, id="deep"),
+        pytest.param('{"city": ' + "1" * 5_000 + "}", id="more digits than the interpreter reads"),
+    ],
+)
+def test_a_message_is_bounded_and_escaped(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        ChatCompletionMessage(content=text).parse(City)
+    assert len(str(caught.value)) < 1_000
+    assert str(caught.value).isprintable()
+    assert caught.value.text == text
+
+
+# Which part of the value does not fit, and whether the text was cut
 
 
 MISFITS = [
@@ -146,3 +218,32 @@ def test_a_type_is_not_mistaken_for_one_that_equals_it() -> None:
     function = Function(arguments='{"x": 1}')
     assert [type(function.parse(as_type)) for as_type in (A | B, B | A)] == [A, B]
     assert [type(function.parse_partial(as_type)) for as_type in (A | B, B | A)] == [A, B]
+
+
+# What it says
+
+
+class Town(BaseModel):
+    name: str
+
+
+@each_case(
+    ("as_type", "text", "said"),
+    [
+        pytest.param(Town, "[]", "expected Town, received JSON that does not fit: the value: ", id="a model"),
+        pytest.param(list[Town], "{}", "expected list[Town], received", id="a list of them"),
+        pytest.param(Town | None, "[]", "expected Town | None, received", id="a union"),
+        pytest.param(Optional[list[Town]], "1", "expected list[Town] | None, received", id="an optional one"),  # noqa: UP045 - as older code writes it
+        pytest.param(Literal["a", "b"], '"c"', "expected 'a' | 'b', received", id="a literal"),
+        pytest.param(Annotated[int, Field(gt=1)], "1", "expected int, received", id="an annotated one"),
+        pytest.param(tuple[int, ...], "1", "expected tuple[int, ...], received", id="a tuple"),
+        pytest.param(dict[str, Any], "[]", "expected dict[str, Any], received", id="a dict"),
+        pytest.param(Town, '{"name": 1}', "does not fit: name: Input should be", id="a field"),
+        pytest.param(dict[int, str], '{"a": "b"}', "does not fit: a (the key): Input should be", id="a key"),
+        pytest.param(list[dict[int, str]], '[{"a b": "c"}]', "does not fit: [0]['a b'] (the key): ", id="a key inside"),
+    ],
+)
+def test_what_was_expected_is_said_in_words(as_type: Any, text: str, said: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        ChatCompletionMessage(content=text).parse(as_type)
+    assert said in str(caught.value)
