@@ -4,6 +4,7 @@ Where it is not installed, the modules that import this one are skipped.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
+from chunkfold import ChatCompletionStream, ChunkfoldError
 from chunkfold.otel import instrument, names
+from chunkfold.testing import ManualClock, chunk, delta
 
 
 class Telemetry:
@@ -95,3 +98,51 @@ def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 @pytest.fixture(name="latest")
 def latest_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
+
+
+HI = delta(content="Hi")
+
+
+class Clock(ManualClock):
+    """A clock that only what is read moves."""
+
+    def body(self, *pieces: tuple[float, bytes | Exception]) -> Iterator[bytes]:
+        """The pieces, each that many seconds after the one before it."""
+        for seconds, piece in pieces:
+            self.advance(seconds)
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+
+def consume(stream: ChatCompletionStream) -> None:
+    with suppress(ChunkfoldError):
+        for _ in stream:
+            pass
+
+
+REQUEST = {
+    "model": "gpt-5-mini",
+    "messages": [],
+    "n": 2,
+    "temperature": 0,
+    "top_p": 0.5,
+    "top_k": 40,
+    "frequency_penalty": 0.25,
+    "presence_penalty": -1,
+    "max_tokens": 10,
+    "max_completion_tokens": 20,
+    "seed": 7,
+    "stop": "END",
+    "response_format": {"type": "json_schema"},
+    "reasoning_effort": "low",
+    "service_tier": "flex",
+}
+SPENT = chunk(
+    usage={
+        "prompt_tokens": 900,
+        "completion_tokens": 30,
+        "prompt_tokens_details": {"cached_tokens": 512, "cache_write_tokens": 100},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    }
+)
