@@ -20,44 +20,20 @@ import anyio
 import anyio.to_thread
 import httpx
 import pytest
-import trustme
 from cases import each_case
 from fronts import ALONE, PATIENCE, each_library, has_left
+from provider_connections import Certificate, connect, exchange, get, made_certificate, no_thread_left_behind
 
 from chunkfold.testing import Answer, FakeProvider, ManualClock, Raw, ReceivedRequest, StreamBuilder, json_answer, sse
 from chunkfold.testing.answers import Encoding, Ending, Framing
 
 library = each_library
+nothing_left_behind = no_thread_left_behind
+certificate = made_certificate
 
 TEXT = "Hello from the fake provider."
 GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n"
 LAST_GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_behind(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
-    before = threading.enumerate()
-    yield
-    assert capfd.readouterr().err == ""
-    assert not [t for t in threading.enumerate() if t.name.startswith("fake-provider") and t not in before]
-
-
-def connect(provider: FakeProvider) -> socket.socket:
-    address = urlsplit(provider.base_url)
-    assert address.hostname
-    assert address.port
-    return socket.create_connection((address.hostname, address.port), timeout=PATIENCE)
-
-
-def get(library: Any, url: str) -> Any:
-    return library.get(url, **ALONE)
-
-
-def exchange(provider: FakeProvider, request: bytes) -> bytes:
-    """Send the bytes as they are; return all that comes until the connection ends."""
-    with connect(provider) as client:
-        client.sendall(request)
-        return b"".join(iter(lambda: client.recv(65536), b""))
 
 
 # Without a script
@@ -393,28 +369,6 @@ def zlib_pieces(pieces: list[bytes], bits: int) -> Iterator[bytes]:
 # TLS
 
 ABRUPT = (ssl.SSLEOFError, ConnectionResetError)  # how a TLS client sees a connection that ends without an alert
-
-
-class Certificate:
-    """A certificate for 127.0.0.1, and both sides of TLS that belong to it."""
-
-    def __init__(self) -> None:
-        authority = trustme.CA()
-        self.server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        authority.issue_cert("127.0.0.1").configure_cert(self.server)
-        self.client = ssl.create_default_context()
-        authority.configure_trust(self.client)
-
-    def connect(self, provider: FakeProvider) -> ssl.SSLSocket:
-        """A client that tells TLS's closing alert from a connection that just ends."""
-        return self.client.wrap_socket(
-            connect(provider), server_hostname="127.0.0.1", suppress_ragged_eofs=False
-        )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def certificate() -> Certificate:
-    return Certificate()
 
 
 def test_tls(library: Any, certificate: Certificate) -> None:

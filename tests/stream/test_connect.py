@@ -172,7 +172,7 @@ async def test_a_base_url_and_another_method(front: Any, library: Any) -> None:
 
 
 async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> None:
-    with FakeProvider() as provider, sync_client(library) as client:
+    with FakeProvider() as provider, library.Client(**ALONE) as client:
         connect(client, "POST", provider.url, json=ASKED)
         async with library.AsyncClient(**ALONE) as async_:
             aconnect(async_, "POST", provider.url, json=ASKED)
