@@ -24,6 +24,7 @@ from typing import Any, Final
 from chunkfold.anomalies import Rule
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 498})  # 498: Groq has no capacity left for `flex`
+_PAYMENT_REQUIRED: Final = 402  # with a wait: running requests fill OpenRouter's budget until they are billed
 # An account that is out of credit, which a 429 can mean as well (the number is Zhipu's), and a request that is too
 # long, which llama.cpp reported as a 500.
 _NEVER_RETRYABLE_CODES: Final = (
@@ -176,6 +177,8 @@ class APIError(ChunkfoldError):
         if self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES:
             return False
         status = self.status_code
+        if status == _PAYMENT_REQUIRED:
+            return self.retry_after is not None
         return status is not None and (status in _RETRYABLE_STATUS or status >= 500)
 
 

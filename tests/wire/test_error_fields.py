@@ -329,6 +329,15 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         assert not error.retryable
 
 
+def test_a_budget_that_running_requests_fill_is_free_again_soon() -> None:
+    """OpenRouter says how long to wait, which it does not where credits have to be bought."""
+    body = b'{"error":{"code":402,"message":"x","metadata":{"limit_source":"openrouter_in_flight_budget"}}}'
+    error = error_from_response(402, {"Retry-After": "3"}, body)
+    assert (error.status_code, error.retry_after, error.retryable) == (402, 3, True)
+    assert not error_from_response(402, {}, body).retryable
+    assert not error_from_response(403, {"Retry-After": "3"}, body).retryable
+
+
 def nested(depth: int) -> Any:
     """A message in so many objects."""
     return {"message": nested(depth - 1)} if depth else "x"
