@@ -61,7 +61,8 @@ def test_no_content_is_none_and_empty_content_is_empty(deltas: list[Any], conten
 # First, and last, value that is not empty
 
 
-FIRST = [
+AT_THE_TOP = [
+    # The values that are sent, chunk by chunk, and what the completion has.
     pytest.param("id", ["a", "a"], "a", set(), id="id"),
     pytest.param("id", ["", None, "b", "b"], "b", {"CF203"}, id="id: empty is absent (Azure)"),
     pytest.param("id", ["a", "b", ...], "a", {"CF205"}, id="id: changed"),
@@ -73,28 +74,20 @@ FIRST = [
     pytest.param("model", ["", "m-1", "m-2"], "m-1", {"CF203", "CF205"}, id="model"),
     pytest.param("system_fingerprint", [None, "f1", "f2"], "f1", set(), id="system_fingerprint"),
     pytest.param("system_fingerprint", ["", "f2"], "f2", set(), id="system_fingerprint: empty"),
+    pytest.param("service_tier", ["auto", "default"], "default", set(), id="service_tier: the last"),
+    pytest.param("service_tier", ["flex", "", None, ...], "flex", set(), id="service_tier: empty after it"),
+    pytest.param("service_tier", [...], None, set(), id="service_tier: never sent"),
+    pytest.param("object", ["chat.completion.chunk"] * 2, "chat.completion", set(), id="object"),
+    pytest.param("object", ["", "chat.completion.chunk"], "chat.completion", {"CF206"}, id="object: empty"),
+    pytest.param("object", [..., "chat.reasoning"], "chat.completion", {"CF206"}, id="object: another"),
+    pytest.param("object", ["chat.completion", None], "chat.completion", {"CF206"}, id="object: that of a completion"),
 ]
 
 
-@each_case(("name", "values", "expected", "rules"), FIRST)
-def test_first_that_is_not_empty(name: str, values: list[Any], expected: Any, rules: set[str]) -> None:
+@each_case(("name", "values", "expected", "rules"), AT_THE_TOP)
+def test_fields_of_the_chunk(name: str, values: list[Any], expected: Any, rules: set[str]) -> None:
     parser = fold(*sent_at_the_top(name, values))
     assert getattr(parser.completion(), name) == expected
-    assert noted(parser) == rules
-
-
-@pytest.mark.parametrize(
-    ("values", "rules"),
-    [
-        (["chat.completion.chunk"] * 2, set()),
-        (["", "chat.completion.chunk"], {"CF206"}),
-        ([..., "chat.reasoning"], {"CF206"}),
-        (["chat.completion", None], {"CF206"}),
-    ],
-)
-def test_object_decides_nothing(values: list[Any], rules: set[str]) -> None:
-    parser = fold(*sent_at_the_top("object", values))
-    assert parser.completion().object == "chat.completion"
     assert noted(parser) == rules
 
 
@@ -133,13 +126,6 @@ def test_finish_reason_is_the_last_that_is_not_empty(reasons: list[Any], expecte
     parser = fold(*(chunk({}, finish_reason=reason) for reason in reasons))
     assert parser.completion().finish_reason == expected
     assert noted(parser) == rules
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"), [(["auto", "default"], "default"), (["flex", "", None, ...], "flex"), ([...], None)]
-)
-def test_service_tier_is_the_last_that_is_not_empty(values: list[Any], expected: str | None) -> None:
-    assert fold(*sent_at_the_top("service_tier", values)).completion().service_tier == expected
 
 
 def test_the_head_of_a_keep_alive_is_not_that_of_the_completion() -> None:
