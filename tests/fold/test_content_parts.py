@@ -97,9 +97,8 @@ WRONG_PARTS: dict[str, tuple[Any, list[Any] | None]] = {
 }
 
 
-@each_case("name", WRONG_PARTS)
-def test_a_part_of_a_wrong_type_is_noted_and_an_object_kept(name: str) -> None:
-    part, kept = WRONG_PARTS[name]
+@each_case(("part", "kept"), WRONG_PARTS.values(), ids=WRONG_PARTS)
+def test_a_part_of_a_wrong_type_is_noted_and_an_object_kept(part: Any, kept: list[Any] | None) -> None:
     parser = fold(*said({"content": [part, {"type": "text", "text": "Hi"}]}))
     message = parser.completion().message
     assert message.content == "Hi"

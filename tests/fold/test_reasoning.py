@@ -288,9 +288,8 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@each_case("name", DUMPED)
-def test_what_deltas_come_to(name: str) -> None:
-    deltas, expected = DUMPED[name]
+@each_case(("deltas", "expected"), DUMPED.values(), ids=DUMPED)
+def test_what_deltas_come_to(deltas: list[Any], expected: dict[str, Any]) -> None:
     dumped = fold(*said(*deltas)).completion().message.model_dump(exclude_none=True)
     if "role" not in expected:  # a few fields
         dumped = {field: dumped[field] for field in expected}

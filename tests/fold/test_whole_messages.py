@@ -9,10 +9,7 @@ from cases import each_case
 from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, said, texts, whole
 from invariants import check
 
-from chunkfold import (
-    ChatCompletion,
-    ChatCompletionParser,
-)
+from chunkfold import ChatCompletion, ChatCompletionParser
 from chunkfold.testing import sse
 
 MESSAGES = {
@@ -119,10 +116,11 @@ GAPS_IN_A_LIST = {
 }  # fmt: skip
 
 
-@each_case("name", GAPS_IN_A_LIST)
-def test_a_content_list_of_a_message_fills_gaps_part_by_part(name: str) -> None:
+@each_case(("delta", "content", "expected"), GAPS_IN_A_LIST.values(), ids=GAPS_IN_A_LIST)
+def test_a_content_list_of_a_message_fills_gaps_part_by_part(
+    delta: dict[str, Any], content: list[Any], expected: tuple[Any, ...]
+) -> None:
     """Was once wrong: an image beside streamed text was lost."""
-    delta, content, expected = GAPS_IN_A_LIST[name]
     parser = ChatCompletionParser()
     parser.feed(b"".join(sse(chunk(delta), whole({"content": content}), done=False)))
     running = parser.snapshot.message
@@ -145,10 +143,9 @@ EMPTY_BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@each_case("name", EMPTY_BEFORE)
-def test_a_running_snapshot_leaves_the_gap_as_it_is(name: str) -> None:
+@each_case(("delta", "message"), EMPTY_BEFORE.values(), ids=EMPTY_BEFORE)
+def test_a_running_snapshot_leaves_the_gap_as_it_is(delta: dict[str, Any], message: dict[str, Any]) -> None:
     """Who looks at each snapshot, or at events, gets the same chunks and the same message in the end."""
-    delta, message = EMPTY_BEFORE[name]
     check(b"".join(sse(chunk(delta), whole(message), done=False)))
 
 
@@ -201,14 +198,10 @@ def test_a_wrong_type_in_a_message_is_kept_raw(wrong: dict[str, Any]) -> None:
 
 
 def test_a_running_snapshot_shows_a_whole_message() -> None:
-    whole = {
-        "role": "model",
-        "content": "Hi",
-        "reasoning": "hm",
-        "tool_calls": [{"id": "a", "function": {"name": "f"}}],
-    }
+    calls = [{"id": "a", "function": {"name": "f"}}]
+    message = {"role": "model", "content": "Hi", "reasoning": "hm", "tool_calls": calls}
     parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(chunk(..., choice={"message": whole}), done=False)))
+    parser.feed(b"".join(sse(whole(message), done=False)))
     running = parser.snapshot
     assert parser.snapshot == running
     parser.close()

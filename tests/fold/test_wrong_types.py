@@ -8,11 +8,7 @@ from cases import each_case
 from folded_payloads import chunk, fold, said
 from pydantic import BaseModel
 
-from chunkfold import (
-    ChatCompletion,
-    ServerSentEvent,
-    parse_payload,
-)
+from chunkfold import ChatCompletion, ServerSentEvent, parse_payload
 from chunkfold.testing import HEAD
 
 # A field beside content, tool calls, finish reason and index, where it stands, and a value of a wrong type.
