@@ -338,6 +338,12 @@ def test_a_budget_that_running_requests_fill_is_free_again_soon() -> None:
     assert not error_from_response(403, {"Retry-After": "3"}, body).retryable
 
 
+@each_case("word", ["exceed_context_size_error", "context_length_exceeded"])
+def test_a_request_that_is_too_long_is_not_retried(word: str) -> None:
+    error = failure({"error": {"code": 500, "message": "x", "type": word}})
+    assert (error.status_code, error.retryable) == (500, False)
+
+
 def nested(depth: int) -> Any:
     """A message in so many objects."""
     return {"message": nested(depth - 1)} if depth else "x"

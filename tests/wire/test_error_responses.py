@@ -122,12 +122,6 @@ def test_what_the_response_says_of_a_retry_counts_first(told: str, retryable: bo
         assert error.retryable is (by_status if retryable is None else retryable)
 
 
-@each_case("word", ["exceed_context_size_error", "context_length_exceeded"])
-def test_a_request_that_is_too_long_is_not_retried(word: str) -> None:
-    error = failure({"error": {"code": 500, "message": "x", "type": word}})
-    assert (error.status_code, error.retryable) == (500, False)
-
-
 # How long to wait
 
 
@@ -291,10 +285,6 @@ def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
     for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
         error = error_from_response(429, {}, cut)
         assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
-
-
-def test_a_refusal_of_apisix_has_its_message() -> None:
-    assert error_from_response(404, {}, b'{"error_msg":"404 Route Not Found"}').message == "404 Route Not Found"
 
 
 @pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
