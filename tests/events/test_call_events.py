@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, A, B, C, briefly, calls, events_of
+from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, A, B, C, briefly, calls, events_of, only
 from invariants import check
 from made_streams import ERROR, Stream, custom
 from pydantic import BaseModel, field_validator
@@ -191,9 +191,9 @@ def test_a_finish_reason_that_means_an_error_does_not(reason: str, late: int) ->
 
 def test_a_finish_reason_completes_the_calls_of_its_own_choice() -> None:
     both = [delta(index=index, tool_calls=[fragment(*A)]) for index in (0, 1)]
-    told = [one.choice for one in events_of(*both, delta("tool_calls", 1)) if isinstance(one, ToolCallDone)]
+    told = [one.choice for one in only(ToolCallDone, events_of(*both, delta("tool_calls", 1)))]
     assert told == [1]
-    told = [one.choice for one in events_of(*both, delta("stop", 1), DONE) if isinstance(one, ToolCallDone)]
+    told = [one.choice for one in only(ToolCallDone, events_of(*both, delta("stop", 1), DONE))]
     assert told == [1, 0]
 
 
@@ -263,7 +263,7 @@ def test_arguments_with_very_many_values_are_left_to_you() -> None:
     """To parse them, where nobody asked, was once a minute of work and gigabytes."""
     whole = '{"x":[1' + ",1" * 250_000 + "]}"
     body = calls((0, "a", "f", whole)), calls(B), delta("tool_calls"), DONE
-    first, second = [one for one in events_of(*body) if isinstance(one, ToolCallDone)]
+    first, second = only(ToolCallDone, events_of(*body))
     assert first.parsed is None
     assert isinstance(first.error, ParseError)
     assert "expected at most 250000 values" in str(first.error)
@@ -272,7 +272,7 @@ def test_arguments_with_very_many_values_are_left_to_you() -> None:
     assert len(first.call.function.parse()["x"]) == 250_001
     assert second.error is None
     text = '{"x":"' + "," * 300_000 + '"}'
-    [done] = [one for one in events_of(calls((0, "a", "f", text)), DONE) if isinstance(one, ToolCallDone)]
+    [done] = only(ToolCallDone, events_of(calls((0, "a", "f", text)), DONE))
     assert done.parsed == {"x": "," * 300_000}
 
 
@@ -282,9 +282,9 @@ def test_very_many_values_in_several_calls_are_left_to_you() -> None:
     parser = ChatCompletionParser()
     parser.events()
     parser.feed(b"".join(calls((i, f"c{i}", "f", large)) for i in range(4)))
-    early = [one for one in parser.events() if isinstance(one, ToolCallDone)]
+    early = only(ToolCallDone, parser.events())
     parser.feed(delta("tool_calls"))
-    late = [one for one in parser.events() if isinstance(one, ToolCallDone)]
+    late = only(ToolCallDone, parser.events())
     assert [(one.position, one.error) for one in early] == [(0, None), (1, None)]
     assert [(one.position, one.parsed) for one in late] == [(2, None), (3, None)]
     assert all("and 500000 in a stream" in str(one.error) for one in late)
@@ -294,7 +294,7 @@ def test_the_values_of_arguments_are_counted_also_where_they_are_left_to_you() -
     most, more = ('{"x":[1' + ",1" * commas + "]}" for commas in (249_998, 249_999))
     for several, parsed in {(most, most, "{}"): [True, True, False], (more, more, '{"x":1}'): [False] * 3}.items():
         pieces = [calls((place, f"c{place}", "f", text)) for place, text in enumerate(several)]
-        done = [one for one in events_of(*pieces, DONE) if isinstance(one, ToolCallDone)]
+        done = only(ToolCallDone, events_of(*pieces, DONE))
         assert [one.error is None for one in done] == parsed
 
 
@@ -332,7 +332,7 @@ def test_a_done_call_is_the_final_messages(name: str) -> None:
     """Of a call that changed late, the last one is."""
     pieces = [calls(one) for one in {**WHOLE_CALLS, **LATE_CALLS}[name]]
     parser, events = Stream([*pieces, delta("tool_calls"), DONE]).read()
-    dones, final = [one for one in events if isinstance(one, ToolCallDone)], parser.completion().tool_calls
+    dones, final = only(ToolCallDone, events), parser.completion().tool_calls
     last = {one.position: one.call for one in dones}
     assert list(last.values()) == list(final)
     assert list(last) == list(range(len(final)))
@@ -392,7 +392,7 @@ OSLO = (0, "a", "weather", '{"city":"Oslo"}')
 def test_arguments_of_a_registered_type(as_type: Any, expected: Any, late: int) -> None:
     pieces = [calls(OSLO), calls((1, "b", "other", '{"city":1}')), delta("tool_calls"), DONE]
     parser, events = Stream(pieces).read(late, tools={"weather": as_type})
-    first, other = [one for one in events if isinstance(one, ToolCallDone)]
+    first, other = only(ToolCallDone, events)
     assert first.parsed == expected
     assert type(first.parsed) is type(expected)
     assert other.parsed == {"city": 1}
@@ -420,7 +420,7 @@ class Broken(BaseModel):
 )
 def test_arguments_that_cannot_be_parsed(arguments: str, finish: str, tools: dict[str, Any], expected: Any) -> None:
     pieces = [calls((0, "a", "weather", arguments)), delta(finish), DONE]
-    (done,) = [one for one in events_of(*pieces, tools=tools) if isinstance(one, ToolCallDone)]
+    (done,) = only(ToolCallDone, events_of(*pieces, tools=tools))
     assert done.parsed is None
     assert isinstance(done.error, ParseError)
     assert done.error.text == arguments
@@ -429,5 +429,5 @@ def test_arguments_that_cannot_be_parsed(arguments: str, finish: str, tools: dic
 
 def test_a_custom_tools_input_stays_text() -> None:
     pieces = [calls(custom(0, "a", "weather", '{"city":"Oslo"}')), delta("tool_calls"), DONE]
-    (done,) = [one for one in events_of(*pieces, tools={"weather": Weather}) if isinstance(one, ToolCallDone)]
+    (done,) = only(ToolCallDone, events_of(*pieces, tools={"weather": Weather}))
     assert (done.parsed, done.error) == ('{"city":"Oslo"}', None)

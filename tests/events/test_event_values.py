@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from cases import each_case
-from event_rows import CITATION, IMAGE, A, calls, events_of
+from event_rows import CITATION, IMAGE, A, calls, events_of, only
 from made_streams import STOP, Stream
 
 from chunkfold import (
@@ -121,5 +121,5 @@ def test_what_a_consumer_does_to_an_event_changes_nothing_else() -> None:
 
 def test_any_of_2_000_snapshots() -> None:
     texts = chunk(*[choice(content="ab")] * 100) * 20
-    deltas: list[Any] = [one for one in events_of(texts) if isinstance(one, TextDelta)]
+    deltas: list[Any] = only(TextDelta, events_of(texts))
     assert [len(deltas[place].snapshot) for place in (0, 999, 1_999)] == [2, 2_000, 4_000]

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from cases import each_case
-from event_rows import A_DONE, A_STARTS, CITATION, IMAGE, A, briefly, calls, events_of, short_repr, shown
+from event_rows import A_DONE, A_STARTS, CITATION, IMAGE, A, briefly, calls, events_of, only, short_repr, shown
 from made_streams import ERROR, STOP, Stream, custom
 
 from chunkfold import (
@@ -106,7 +106,7 @@ def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
         ("finished", "odd", "other"),
         ("noted", "CF501"),
     ]
-    first, *_ = [one.anomaly for one in events if isinstance(one, AnomalyNoted)]
+    first, *_ = [one.anomaly for one in only(AnomalyNoted, events)]
     assert (first.count, first.offset) == (1, len(pieces[0]))
     assert parser.anomalies[0] == dataclasses.replace(first, count=2)
 
@@ -114,7 +114,7 @@ def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
 @each_case("rule", RULES, ids=lambda rule: rule.id)
 def test_every_rule_is_noted_once(rule: Any) -> None:
     parser, events = Stream([rule.example]).read(one_choice=True)
-    noted = [one.anomaly.rule for one in events if isinstance(one, AnomalyNoted)]
+    noted = [one.anomaly.rule for one in only(AnomalyNoted, events)]
     assert noted == [anomaly.rule for anomaly in parser.anomalies]
     assert rule in noted or rule.id == "CF507"  # which takes a transport that fails
 
@@ -193,7 +193,7 @@ def test_a_snapshot_is_the_text_up_to_and_with_the_piece(kind: Any, pieces: list
     deltas: list[Any] = parser.events()
     for piece in pieces:
         parser.feed(piece)
-        new = [one for one in parser.events() if isinstance(one, kind)]
+        new = only(kind, parser.events())
         deltas += new
         grown = "".join(one.delta for one in deltas)
         assert not new or new[-1].snapshot == grown
@@ -206,9 +206,9 @@ def test_a_snapshot_is_the_text_up_to_and_with_the_piece(kind: Any, pieces: list
 
 def test_snapshots_of_texts_that_grow_side_by_side() -> None:
     pieces = [delta(index=index, content=text) for index, text in ((0, "a"), (1, "x"), (0, "b"), (1, "y"))]
-    assert [one.snapshot for one in events_of(*pieces) if isinstance(one, TextDelta)] == ["a", "x", "ab", "xy"]
+    assert [one.snapshot for one in only(TextDelta, events_of(*pieces))] == ["a", "x", "ab", "xy"]
     pieces = [calls((0, "a", "f", "1")), calls((1, "b", "g", "x")), calls((0, None, None, "2")), calls((1, None, None, "y"))]  # fmt: skip
-    assert [one.snapshot for one in events_of(*pieces) if isinstance(one, ToolCallArgumentsDelta)] == ["1", "x", "12", "xy"]  # fmt: skip
+    assert [one.snapshot for one in only(ToolCallArgumentsDelta, events_of(*pieces))] == ["1", "x", "12", "xy"]
 
 
 # A whole message
@@ -254,7 +254,7 @@ def test_a_call_that_the_server_ran_says_so_when_it_starts(
     id_: str | None, type_: str | None, name: str, expected: bool
 ) -> None:
     call = {"index": 0, "id": id_, "type": type_, "function": {"name": name, "arguments": "{}"}}
-    started = [one for one in events_of(delta(tool_calls=[call]), STOP, DONE) if isinstance(one, ToolCallStarted)]
+    started = only(ToolCallStarted, events_of(delta(tool_calls=[call]), STOP, DONE))
     assert [one.is_server_side for one in started] == [expected]
 
 

@@ -2,7 +2,21 @@
 
 import pytest
 from cases import each_case
-from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, CITATION, IMAGE, A, B, briefly, calls, short_repr
+from event_rows import (
+    A_DONE,
+    A_STARTED,
+    A_STARTS,
+    B_DONE,
+    B_STARTS,
+    CITATION,
+    IMAGE,
+    A,
+    B,
+    briefly,
+    calls,
+    only,
+    short_repr,
+)
 from made_streams import STOP, Stream
 
 from chunkfold import AnomalyNoted, AudioDelta, ChatCompletionParser, TextDelta
@@ -73,7 +87,7 @@ def test_a_late_first_call_knows_that_done_came() -> None:
 @each_case("pieces", [["QUI=", "Qw==", "REVG", "Rw=="], ["Q", "UJDR", "EVGR", "w=="]], ids=["each", "cut"])
 def test_a_late_first_call_in_the_middle_of_audio(pieces: list[str], late: int) -> None:
     stream = Stream([delta(audio={"data": piece, "transcript": piece[0]}) for piece in pieces])
-    told = [one for one in stream.read(late)[1] if isinstance(one, AudioDelta)]
+    told = only(AudioDelta, stream.read(late)[1])
     assert b"".join(one.data for one in told) == b"ABCDEFG"
     assert "".join(one.transcript for one in told) == "".join(piece[0] for piece in pieces)
     assert len(told) == 1 + len(pieces) - late
@@ -87,7 +101,7 @@ def test_a_late_first_call_tells_of_anomalies_first() -> None:
         ("text", "a"),
         ("finished", "stop", "stop"),
     ]
-    assert [one.anomaly for one in events if isinstance(one, AnomalyNoted)] == list(parser.anomalies)
+    assert [one.anomaly for one in only(AnomalyNoted, events)] == list(parser.anomalies)
 
 
 def test_a_late_first_call_of_a_stream_without_anything() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from event_rows import CITATION, IMAGE, briefly, events_of, often, short_repr
+from event_rows import CITATION, IMAGE, briefly, events_of, often, only, short_repr
 from hypothesis import example, given
 from hypothesis import strategies as st
 from made_streams import CUTS, STOP, Stream, encoded
@@ -67,7 +67,7 @@ def test_audio_that_is_sent_as_the_content() -> None:
     parser, events = Stream([*written, *spoken, *written, chunk(choice("stop", content=""), modality="audio")]).read()
     message = parser.completion().message
     assert message.content == "".join(one.delta for one in events if isinstance(one, TextDelta)) == "".join(texts * 2)
-    assert [one.data for one in events if isinstance(one, AudioDelta)] == sounds
+    assert [one.data for one in only(AudioDelta, events)] == sounds
     assert message.audio is not None
     assert message.audio.data == encoded(b"".join(sounds))
     assert [one.text + one.reasoning for one in ChatCompletionParser().feed(spoken[0])] == [""]
@@ -93,8 +93,8 @@ def test_images_and_annotations_are_the_messages() -> None:
     pieces = [delta(images=[IMAGE]), delta(annotations=[CITATION]), delta(images=["data:,y"]), STOP, DONE]
     parser, events = Stream(pieces).read()
     message = parser.completion().message
-    assert [one.image for one in events if isinstance(one, ImageReceived)] == message.images
-    assert [one.annotation for one in events if isinstance(one, AnnotationReceived)] == message.annotations
+    assert [one.image for one in only(ImageReceived, events)] == message.images
+    assert [one.annotation for one in only(AnnotationReceived, events)] == message.annotations
 
 
 @each_case("citation", ["https://a.org", {"url": 5, "title": "a"}])
@@ -132,7 +132,7 @@ USAGES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
 @pytest.mark.parametrize(("sent", "told"), USAGES.values(), ids=USAGES)
 def test_usage_is_told_when_it_changes(sent: list[dict[str, Any]], told: list[dict[str, Any]]) -> None:
     parser, events = Stream([*(chunk(usage=one) for one in sent), STOP, DONE]).read()
-    usages = [one.usage for one in events if isinstance(one, UsageReceived)]
+    usages = [one.usage for one in only(UsageReceived, events)]
     assert [one.model_dump(exclude_unset=True) for one in usages] == told
     assert usages[-1] == parser.completion().usage
 
@@ -140,4 +140,4 @@ def test_usage_is_told_when_it_changes(sent: list[dict[str, Any]], told: list[di
 @pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
 def test_usage_that_says_nothing_is_told_too(late: int) -> None:
     parser, events = Stream([chunk(usage={}), chunk(usage={}), STOP, DONE]).read(late)
-    assert [one.usage for one in events if isinstance(one, UsageReceived)] == [parser.completion().usage]
+    assert [one.usage for one in only(UsageReceived, events)] == [parser.completion().usage]

@@ -82,6 +82,11 @@ def events_of(*pieces: bytes, **options: Any) -> list[ChatCompletionEvent]:
     return Stream([*pieces]).read(**options)[1]
 
 
+def only(kind: type[Any], events: Iterable[ChatCompletionEvent]) -> list[Any]:
+    """The events of one type."""
+    return [one for one in events if isinstance(one, kind)]
+
+
 def calls(*fragments: Any) -> bytes:
     """A chunk with fragments of tool calls, as they are or by what `fragment` takes."""
     return delta(tool_calls=[one if isinstance(one, dict) else fragment(*one) for one in fragments])
