@@ -18,13 +18,12 @@ import httpx
 import pytest
 from example_answers import BUSY, HI, PATIENCE, ROLE, STOP, THERE, THOUGHT, USAGE, WHOLE
 from example_scripts import EXAMPLES, NEEDS, ROOT, load
-from fronts import has_left
+from fronts import generators_of_httpx_are_not_ours, has_left
 
 from chunkfold import APIStatusError, ChatCompletionStream, IncompleteStreamError, StreamEnd, StreamInterruptedError
 from chunkfold.testing import DONE, Answer, FakeProvider, Raw, chunk, delta, event, fragment, json_answer, usage
 
-# httpx nests async generators and closes only the outermost: trio says so of those that were not exhausted.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
 
 
 @pytest.mark.parametrize("name", [name for name in NEEDS if name not in ("ag_ui", "ai_sdk_ui", "resumable_relay")])

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from example_answers import BUSY, BUSY_FOR_A_MOMENT, HI, ROLE, THERE, WHOLE
 from example_scripts import load
-from fronts import has_left
+from fronts import generators_of_httpx_are_not_ours, has_left
 
 from chunkfold import ChoiceFinished, StreamInterruptedError, TextDelta
 from chunkfold.testing import DONE, Answer, FakeProvider, delta, event, json_answer
@@ -66,8 +66,7 @@ async def async_chat(sdk: Any, url: str) -> AsyncIterator[Any]:
 FRONTS = {"sync": (sync_chat, "asyncio"), "asyncio": (async_chat, "asyncio"), "trio": (async_chat, "trio")}
 
 
-# httpx nests async generators and closes only the outermost: trio says so of those that were not exhausted.
-pytestmark = pytest.mark.filterwarnings(r"ignore:Async generator 'http(x|core)\.:ResourceWarning")
+pytestmark = generators_of_httpx_are_not_ours
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
