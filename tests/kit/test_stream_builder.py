@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, replace
 from itertools import groupby
-from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 from cases import each_case
+from golden_bodies import golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed_bodies import decoded, parsed
@@ -37,7 +37,6 @@ from chunkfold.testing import (
 )
 from chunkfold.testing.error_shapes import ErrorShape
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SILENT = {"openai", "azure", "azure-async", "cloudflare", "perplexity", "tgi"}  # their reasoning does not come
 UNFINISHED = {"evolink"}  # no finish reason comes
 often = settings(max_examples=80, deadline=None)  # no deadline: the machine may be busy
@@ -409,7 +408,7 @@ ALL = ("open_finish_reason", "usage", "reasoning", "fragments", "finish_lacks", 
     ],
 )
 def test_a_dialect_has_the_traits_of_its_golden_bodies(case: str, traits: tuple[str, ...]) -> None:
-    body = (GOLDEN / f"{case}.sse").read_bytes()
+    body = golden(case)
     provider, _, kind = case.partition("/")
     stream = SAID[kind.removesuffix("_on_finish")].in_dialect(provider)
     same(body, stream.usage(9, 3) if b'"usage"' in body else stream, *traits)
@@ -465,7 +464,7 @@ def test_the_cached_tokens_of_deepseek_stand_where_they_are_recorded() -> None:
 
 
 def test_the_trailer_of_nagaai_has_usage_with_more_in_it_and_nothing_else() -> None:
-    body = (GOLDEN / "nagaai" / "usage.sse").read_bytes()
+    body = golden("nagaai/usage")
     stream = StreamBuilder("nagaai").text("a").usage(31, 19, cached=16).finish()
     real, ours = (Traits(each).chunks[-1] for each in (body, stream.body))
     assert sorted(real) == sorted(ours) == ["choices", "usage"]
@@ -517,7 +516,7 @@ def test_gemini_signs_the_first_of_the_calls_that_are_said_together() -> None:
 
 
 def test_sansa_signs_behind_the_reasoning() -> None:
-    body = (GOLDEN / "sansa" / "reasoning.sse").read_bytes()
+    body = golden("sansa/reasoning")
     ours = thinking("sansa").body
     for each in (body, ours):
         details = [detail for c in Traits(each).open for detail in c["delta"].get("reasoning_details", ())]

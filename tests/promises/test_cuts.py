@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import NoneType
 from typing import Any
 
@@ -21,6 +20,7 @@ import httpx
 import pytest
 from cases import each_case
 from fronts import ALONE, ASKED
+from golden_bodies import CASES, golden
 from shared_data import shared_data
 
 from chunkfold import (
@@ -37,8 +37,6 @@ from chunkfold import (
 from chunkfold.testing import Answer, FakeProvider, StreamBuilder
 from chunkfold.testing.answers import Framing
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-GOLDEN_CASES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.sse"))
 SHORT = "nameless/usage_on_finish"
 BROKEN_LINE = ConnectionError("broken line")
 ERRORS: dict[str, type] = {
@@ -221,10 +219,6 @@ def read(body: bytes, broken: BaseException | None = None) -> tuple[ChatCompleti
 # Through the parser
 
 
-def golden(case: str) -> bytes:
-    return (GOLDEN / f"{case}.sse").read_bytes()
-
-
 def check_cuts(body: bytes, step: int, ways: Iterable[BaseException | None]) -> None:
     """Cut a body at every so many bytes; what comes behind the cut is by turns the end of the body and a fault."""
     cuts = Cuts(body)
@@ -232,7 +226,7 @@ def check_cuts(body: bytes, step: int, ways: Iterable[BaseException | None]) -> 
         cuts.check(size, *read(body[:size], broken), is_told=broken is not None)
 
 
-@pytest.mark.parametrize("case", GOLDEN_CASES)
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("is_every_byte", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_golden_bodies_cut_at_every_few_bytes(case: str, is_every_byte: bool) -> None:
     """The longer ones at fewer places: to read all beginnings of a body costs its size squared."""
@@ -339,6 +333,6 @@ def test_a_body_cut_on_the_way(framing: Framing, encoding: str, step: int) -> No
 @pytest.mark.slow
 @every_way
 def test_many_bodies_cut_on_the_way(framing: Framing, encoding: str, subtests: pytest.Subtests) -> None:
-    for case in GOLDEN_CASES:
+    for case in CASES:
         with subtests.test(case):
             check_cuts_on_the_way(golden(case), 197, framing, encoding)

@@ -5,12 +5,12 @@ The format of the expected results, and where the facts come from, is told in `g
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from cases import each_case
 from fronts import by_turns, client_of, generators_of_httpx_are_not_ours
+from golden_bodies import CASES, GOLDEN, golden
 
 from chunkfold import (
     APIError,
@@ -22,17 +22,11 @@ from chunkfold import (
 )
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, cut_every
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-CASES = sorted(path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.sse"))
 PROVIDERS = {"nagaai", "nameless", "opentoken", "sansa", "stepfun"}
 
 # Prime, so that the writes fall anywhere in lines, events and characters; large enough to keep the module quick.
 WRITE_SIZE = 61
 pytestmark = generators_of_httpx_are_not_ours
-
-
-def body_of(case: str) -> bytes:
-    return (GOLDEN / f"{case}.sse").read_bytes()
 
 
 def expected_of(case: str) -> dict[str, Any]:
@@ -103,7 +97,7 @@ def test_every_provider_has_bodies_and_every_body_its_result() -> None:
 @each_case("size", [None, 1], ids=["whole", "byte by byte"])
 @each_case("case", CASES)
 def test_parser(case: str, size: int | None) -> None:
-    body = body_of(case)
+    body = golden(case)
     parser = ChatCompletionParser()
     chunks = [chunk for data in pieces(body, size or len(body)) for chunk in parser.feed(data)]
     chunks += parser.close()
@@ -128,7 +122,7 @@ def provider() -> Iterator[FakeProvider]:
 def served(request: ReceivedRequest) -> Answer:
     """The body that the request names: so no test can be given another one's answer."""
     asked = request.json
-    return Answer(pieces(body_of(asked["case"]), WRITE_SIZE), ending=asked["ending"])
+    return Answer(pieces(golden(asked["case"]), WRITE_SIZE), ending=asked["ending"])
 
 
 async def read(
