@@ -72,7 +72,7 @@ def test_a_late_first_call_tells_things_in_their_order() -> None:
 def test_a_late_first_call_knows_what_a_text_was_at_its_places() -> None:
     pieces = [delta(content="a"), delta(reasoning="h"), delta(content="b"), delta(content="c")]
     _, events = Stream(pieces).read(3)
-    assert [(*short_repr(one), one.snapshot) for one in events if isinstance(one, TextDelta)] == [
+    assert [(*short_repr(one), one.snapshot) for one in only(TextDelta, events)] == [
         ("text", "a", "a"),
         ("text", "b", "ab"),
         ("text", "c", "abc"),

@@ -18,8 +18,9 @@ def audio_events(pieces: list[str]) -> tuple[bytes, bytes]:
     """The bytes of the events, joined, and those of the final message."""
     parser, events = Stream([*(delta(audio={"data": piece}) for piece in pieces), STOP, DONE]).read()
     audio = parser.completion().message.audio
-    assert all(one.data for one in events if isinstance(one, AudioDelta))
-    return b"".join(one.data for one in events if isinstance(one, AudioDelta)), base64.b64decode((audio and audio.data) or "")  # fmt: skip
+    received = [one.data for one in only(AudioDelta, events)]
+    assert all(received)
+    return b"".join(received), base64.b64decode((audio and audio.data) or "")
 
 
 @often
@@ -66,7 +67,7 @@ def test_audio_that_is_sent_as_the_content() -> None:
     spoken = [chunk(choice(content=encoded(sound)), modality="audio") for sound in sounds]
     parser, events = Stream([*written, *spoken, *written, chunk(choice("stop", content=""), modality="audio")]).read()
     message = parser.completion().message
-    assert message.content == "".join(one.delta for one in events if isinstance(one, TextDelta)) == "".join(texts * 2)
+    assert message.content == "".join(one.delta for one in only(TextDelta, events)) == "".join(texts * 2)
     assert [one.data for one in only(AudioDelta, events)] == sounds
     assert message.audio is not None
     assert message.audio.data == encoded(b"".join(sounds))
@@ -75,15 +76,15 @@ def test_audio_that_is_sent_as_the_content() -> None:
 
 def test_audio_beside_its_content_stays_where_it_is() -> None:
     spoken = chunk(choice(content="a word", audio={"data": encoded(b"a")}), modality="audio")
-    (only,) = ChatCompletionParser().feed(spoken)
-    sent = only.choices[0].delta
+    (one,) = ChatCompletionParser().feed(spoken)
+    sent = one.choices[0].delta
     assert sent.audio is not None
     assert (sent.content, sent.audio.data) == ("a word", encoded(b"a"))
 
 
 def test_audio_of_choices_is_kept_apart() -> None:
     pieces = [delta(index=index, audio={"data": piece}) for piece in ("QU", "JD") for index in (0, 1)]
-    assert [(one.choice, *short_repr(one)) for one in events_of(*pieces) if isinstance(one, AudioDelta)] == [
+    assert [(one.choice, *short_repr(one)) for one in only(AudioDelta, events_of(*pieces))] == [
         (0, "audio", b"ABC", ""),
         (1, "audio", b"ABC", ""),
     ]
@@ -103,7 +104,7 @@ def test_an_annotation_with_a_wrong_type_is_the_messages_too(citation: Any) -> N
     parser, events = Stream(
         [delta(annotations=[{"type": "url_citation", "url_citation": citation}]), STOP, DONE]
     ).read()
-    (received,) = (one.annotation for one in events if isinstance(one, AnnotationReceived))
+    (received,) = [one.annotation for one in only(AnnotationReceived, events)]
     assert [received] == parser.completion().message.annotations
     assert received.url_citation is None or received.url_citation.url is None
 
