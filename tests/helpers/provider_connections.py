@@ -60,3 +60,18 @@ class Certificate:
 @pytest.fixture(name="certificate", scope="module")
 def made_certificate() -> Certificate:
     return Certificate()
+
+
+GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\n\r\n"
+LAST_GET = b"GET /v1/x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+
+
+def read_until(client: socket.socket, expected: bytes) -> bool:
+    """Read until these bytes came, or the end."""
+    seen = b""
+    while data := client.recv(65536):
+        seen += data
+        if expected in seen:
+            return True
+    return False
