@@ -1,0 +1,220 @@
+"""`assert_same_however_cut`: a parser that depends on cuts fails, and the cut is named."""
+
+import re
+import threading
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from broken_parsers import (
+    CALLS,
+    CUT_OFF,
+    HELLO,
+    OVERLOADED,
+    ignores_the_index,
+    marked,
+    message_of,
+    parse,
+    raises_for_any,
+    right,
+    takes_a_cut_for_whole,
+)
+
+from chunkfold import ChatCompletionStream
+from chunkfold.testing import (
+    DIALECTS,
+    DONE,
+    StreamBuilder,
+    assert_folds_to,
+    assert_same_however_cut,
+    hold,
+    hostile_streams,
+)
+
+# Parsers
+
+
+def right_reads(reads: Sequence[bytes]) -> dict[str, Any]:
+    return right(b"".join(reads))
+
+
+def decodes_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
+    return parse("".join(read.decode("utf-8", "replace") for read in reads).split("\n"))
+
+
+def splits_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
+    return parse([line for read in reads for line in read.decode("utf-8", "replace").split("\n")])
+
+
+async def right_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return right(body)
+
+
+async def wrong_async(body: bytes) -> dict[str, Any]:
+    await anyio.lowlevel.checkpoint()
+    return {"text": "no", "tool_calls": []}
+
+
+# However it is cut
+
+
+def test_a_broken_parser_does_not_pass() -> None:
+    """Else one that always raises would be the same however the body is cut."""
+    with pytest.raises(AttributeError):
+        assert_same_however_cut(HELLO, fold_reads=lambda reads: reads.splitlines())  # type: ignore[attr-defined]
+    with pytest.raises(LookupError):
+        assert_same_however_cut(HELLO, fold_reads=raises_for_any(LookupError))
+    for error in (TypeError, AttributeError):
+        with pytest.raises(error):
+            assert_same_however_cut(CUT_OFF, fold_reads=raises_for_any(error))
+    assert_same_however_cut(CUT_OFF, fold_reads=raises_for_any(LookupError))
+    assert_same_however_cut(OVERLOADED, fold_reads=raises_for_any(LookupError))
+
+
+def test_results_must_be_such_that_can_be_compared() -> None:
+    with pytest.raises(TypeError, match="fold_reads: expected results that can be compared, received two of object"):
+        assert_same_however_cut(HELLO, fold_reads=lambda _: object())
+
+
+def test_the_search_for_the_cut_takes_few_tries() -> None:
+    stream = StreamBuilder().text("a" * 20_000, "号").finish().done()
+    tries = 0
+
+    def fold(reads: Sequence[bytes]) -> dict[str, Any]:
+        nonlocal tries
+        tries += 1
+        return decodes_each_read(reads)
+
+    message = message_of(lambda: assert_same_however_cut(stream, fold_reads=fold))
+    (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
+    character = stream.body.index("号".encode())
+    assert character < int(place) < character + 3
+    assert tries < 400
+
+
+def test_where_no_cut_alone_is_enough_those_that_are_are_told() -> None:
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) > 100))
+    assert "the cuts up to byte 100 are enough" in message
+
+
+@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=repr)
+def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> None:
+    assert_same_however_cut(stream, fold_reads=right_reads)
+
+
+@pytest.mark.parametrize(  # each pair of cuts of each is many readings
+    "dialect",
+    [pytest.param(name, marks=pytest.mark.slow if place else ()) for place, name in enumerate([*DIALECTS][::6])],
+)
+def test_this_library_does_not_depend_on_cuts(dialect: str) -> None:
+    stream = (
+        StreamBuilder(dialect, head={"id": "c", "object": "o"}).text("a\r\n😀").tool_call("f", '{"a":1}').usage(3, 2)
+    )
+    assert_same_however_cut(stream.finish().done().body.replace(b"\n", b"\r\n"))
+
+
+def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:
+    stream = StreamBuilder().text("Hel", "lo 号").finish().done()
+    message = message_of(lambda: assert_same_however_cut(stream, fold_reads=decodes_each_read))
+    assert message.startswith("cut byte by byte, the result differs\n  whole: {'text': 'Hello 号'")
+    (place,) = re.findall(r"a cut at byte (\d+) is enough", message)
+    character = stream.body.index("号".encode())
+    assert character < int(place) < character + 3
+    assert marked(message) == ["3"]
+    assert_same_however_cut(HELLO, fold_reads=decodes_each_read)
+
+
+def test_a_parser_that_splits_each_read_fails_inside_of_a_line() -> None:
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=splits_each_read))
+    assert "  cut:   EOFError: the stream was cut\n" in message
+    assert marked(message) == ["1"]
+
+
+def test_a_difference_that_one_cut_alone_makes_is_found() -> None:
+    only_there = len(HELLO.events[0]) + 7
+    message = message_of(
+        lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) == 2 and len(reads[0]) == only_there)
+    )
+    assert message.startswith(f"cut at byte {only_there}, ")
+    assert marked(message) == ["2"]
+
+
+def test_what_a_parser_raises_is_its_result() -> None:
+    def refuses_small_reads(reads: Sequence[bytes]) -> str:
+        if any(len(read) == 1 for read in reads):
+            raise LookupError
+        return "ok"
+
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=refuses_small_reads))
+    assert "  whole: 'ok'\n  cut:   LookupError\n" in message
+
+
+def test_the_seed_is_for_the_random_cuts() -> None:
+    seen: list[list[bytes]] = []
+    assert_same_however_cut(HELLO, fold_reads=lambda reads: seen.append(list(reads)), seed=7)
+    again: list[list[bytes]] = []
+    assert_same_however_cut(HELLO, fold_reads=lambda reads: again.append(list(reads)), seed=7)
+    assert seen == again
+    assert seen[0] == [HELLO.body]
+    assert all(b"".join(reads) == HELLO.body for reads in seen)
+    assert len(seen) > len(HELLO.body)
+
+
+# Async parsers
+
+
+async def right_async_reads(reads: Sequence[bytes]) -> dict[str, Any]:
+    return await right_async(b"".join(reads))
+
+
+async def wrong_async_reads(reads: Sequence[bytes]) -> int:
+    return len(reads)
+
+
+def check_awaited() -> None:
+    assert_folds_to(HELLO, fold=right_async)
+    with pytest.raises(AssertionError, match="received"):
+        assert_folds_to(HELLO, fold=wrong_async)
+    with pytest.raises(AssertionError, match="whole: 1"):
+        assert_same_however_cut(DONE, fold_reads=wrong_async_reads)
+
+
+def test_an_async_parser_is_awaited() -> None:
+    check_awaited()
+    assert_same_however_cut(StreamBuilder().text("a").finish().body, fold_reads=right_async_reads)
+
+
+async def test_inside_of_an_event_loop_too() -> None:
+    check_awaited()
+    assert {v.right for v in hold(always_hi, hostile_streams()[:3])}
+    assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
+
+
+async def always_hi(body: bytes) -> dict[str, Any]:
+    return {"text": "Hi", "tool_calls": []}
+
+
+# The hostile set
+
+
+def test_the_broken_parsers_are_found_out_by_the_hostile_set() -> None:
+    streams = hostile_streams(abuse=False)
+    scores = [
+        sum(verdict.right for verdict in hold(fold, streams))
+        for fold in (lambda body: ChatCompletionStream([body]).read(), right, takes_a_cut_for_whole, ignores_the_index)
+    ]
+    assert scores[0] == len(streams)
+    assert all(later < scores[0] for later in scores[1:])
+    assert not any(one == other == len(streams) for one, other in pairwise(scores))
+
+
+@pytest.mark.parametrize("result", [None, 42, [], {}, b"Hi"])
+def test_a_parser_that_returns_something_else_is_told_so(result: Any) -> None:
+    with pytest.raises(
+        TypeError, match="result: expected text, or an object or a dict with text and tool_calls, received "
+    ):
+        assert_folds_to(StreamBuilder().text("Hi").finish(), fold=lambda _: result)
