@@ -1,62 +1,49 @@
 """Events that are folded many at a time give what they give one by one."""
 
-import io
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from cases import each_case
+from event_runs import (
+    FIRST,
+    ID,
+    WORDS,
+    all_runs_are_short,
+    argued,
+    argued_twice,
+    at,
+    check,
+    check_as_it_is,
+    counted,
+    framed_otherwise,
+    in_turns,
+    opened,
+    read_each,
+    result_of,
+    said,
+    sent,
+    thought,
+    with_usage,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-from short_inputs import short_runs
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser, ImageReceived
+from chunkfold import ChatCompletionParser, ImageReceived
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.models.base import Model
 from chunkfold.parser.streamed_body import StreamedBody
-from chunkfold.parser.template import EventTemplate
 from chunkfold.testing import DONE, chunk, event, fragment
 from chunkfold.testing.wire import choice
 
-ID = b'"id":"c1","object":"chat.completion.chunk","created":1760000000,"model":"m"'
-FIRST = chunk(choice(role="assistant", content=""), id="c1", model="m")
-
-
-def sent(data: bytes) -> bytes:
-    return b"data: " + data + b"\n\n"
-
-
-def said(text: bytes, choice: int = 0, more: bytes = b"") -> bytes:
-    content = b'"delta":{"content":"%b"},"logprobs":null,"finish_reason":null' % text
-    return sent(b'{%b,"choices":[{"index":%d,%b}]%b}' % (ID, choice, content, more))
+runs_are_short = all_runs_are_short
 
 
 def padded(text: bytes) -> bytes:
     return said(text, more=b',"obfuscation":"%x"' % (7 * sum(text)))
 
 
-def thought(text: bytes) -> bytes:
-    return sent(b'{%b,"choices":[{"index":0,"delta":{"content":null,"reasoning_content":"%b"}}]}' % (ID, text))
-
-
-def argued(text: bytes, call: bytes = b'"index":0') -> bytes:
-    calls = b'[{%b,"function":{"arguments":"%b"}}]' % (call, text)
-    return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b},"finish_reason":null}]}' % (ID, calls))
-
-
-def argued_twice(text: bytes) -> bytes:
-    calls = b'[{"index":0,"function":{"arguments":"%b"}},{"index":1,"function":{"arguments":"%b."}}]' % (text, text)
-    return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b},"finish_reason":null}]}' % (ID, calls))
-
-
 def named(text: bytes) -> bytes:
     return argued(text).replace(b'"arguments"', b'"name":"f","arguments"')
-
-
-def counted(text: bytes, tokens: int) -> bytes:
-    usage = b',"usage":{"prompt_tokens":9,"completion_tokens":%d,"total_tokens":%d}' % (tokens, tokens + 9)
-    return said(text, more=usage)
 
 
 def detailed(text: bytes) -> bytes:
@@ -67,107 +54,6 @@ def detailed(text: bytes) -> bytes:
 
 def summarised(text: bytes) -> bytes:
     return detailed(text).replace(b'"reasoning.text","index":0,"text"', b'"reasoning.summary","index":0,"summary"')
-
-
-def in_turns(text: bytes) -> bytes:
-    return said(text, sum(text) % 4)
-
-
-def at(seconds: int, event: bytes) -> bytes:
-    return event.replace(b'"created":1760000000', b'"created":%d' % seconds)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _short_runs() -> Iterator[None]:
-    with short_runs():
-        yield
-
-
-def result_of(reads: list[bytes], take: Callable[[ChatCompletionParser, bytes], Any], **options: Any) -> Any:
-    parser = ChatCompletionParser(clock=lambda: 0.0, **options)
-    chunks: list[ChatCompletionChunk] = []
-    for read in reads:
-        chunks += take(parser, read) or []
-    chunks += parser.close()
-    error = parser.error and (type(parser.error).__name__, str(parser.error))
-    kept = parser.snapshot.model_dump_json(exclude_unset=True)
-    result = kept, parser.anomalies, parser.chunks, parser.end, error, parser.snapshot.choices[:1]
-    return result, [shown(chunk) for chunk in chunks]
-
-
-class Shown(pickle.Pickler):
-    """A chunk with the types of its values, and with what was sent of its fields, in any order."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if not isinstance(value, Model):
-            return NotImplemented
-        return type(value), (vars(value), value.model_extra, sorted(value.model_fields_set), value.__pydantic_private__)
-
-
-def shown(chunk: ChatCompletionChunk) -> bytes:
-    written = io.BytesIO()
-    pickler = Shown(written)
-    pickler.fast = True  # a value that is there twice is written twice, whether it is the same object or not
-    pickler.dump(chunk)
-    return written.getvalue()
-
-
-def read_each(patch: pytest.MonkeyPatch) -> None:
-    """Validate each event on its own."""
-    patch.setattr(EventTemplate, "fold_event", lambda *_: False)
-    patch.setattr(EventTemplate, "fold_block", lambda *_: False)
-    patch.setattr(EventTemplate, "fold_run", lambda *_: 0)
-
-
-def framed_otherwise(events: list[bytes], field: bytes = b"data:") -> list[bytes]:
-    """Lines that end with CRLF, and without a space after the field's name."""
-    return [one.replace(b"data: ", field).replace(b"\n", b"\r\n") for one in events]
-
-
-def check(before: list[bytes], run: list[bytes], **options: Any) -> int:
-    """A run after other events is the same as these events, each validated; return how much of it was taken at once.
-
-    Framed one way or another; what is returned is the lesser of the two.
-    """
-    taken = check_as_it_is(framed_otherwise(before), framed_otherwise(run), **options)
-    return min(taken, check_as_it_is(before, run, **options))
-
-
-def check_as_it_is(before: list[bytes], run: list[bytes], **options: Any) -> int:
-    taken = 0
-    fold_run = EventTemplate.fold_run
-
-    def watched(*args: Any) -> int:
-        nonlocal taken
-        size = fold_run(*args)
-        taken += size
-        return size
-
-    with pytest.MonkeyPatch.context() as patch:
-        read_each(patch)
-        expected, chunks = result_of([*before, *run], ChatCompletionParser.feed, **options)
-    assert result_of([*before, *run], ChatCompletionParser.feed, **options) == (expected, chunks)
-    assert result_of([*before, b"".join(run)], ChatCompletionParser.feed, **options) == (expected, chunks)
-    cut = [piece for one in run for piece in (one[:9], one[9:])]
-    assert result_of([*before, *cut], ChatCompletionParser.feed, **options) == (expected, chunks)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EventTemplate, "fold_run", watched)
-        assert result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options)[0] == expected
-    return taken
-
-
-WORDS = [
-    b"Hel",
-    b"lo",
-    b"",
-    b" there",
-    "é号 😀".encode(),
-    b"\\n\\u00e9\\\\",
-    b"\\ud83d\\ude00",
-    b'\\"',
-    b"]],[[",
-    b",0,",
-]
 
 
 def named_by(text: bytes) -> bytes:
@@ -183,10 +69,6 @@ def filtered(text: bytes) -> bytes:
 def with_tokens(text: bytes) -> bytes:
     fields = b'"token_id":%d,"content":"%b"' % (sum(text), text)
     return sent(b'{%b,"choices":[{"index":0,"text":"%b","delta":{%b}}]}' % (ID, text, fields))
-
-
-def with_usage(text: bytes) -> bytes:
-    return counted(text, 7 * sum(text) % 1000)
 
 
 def counted_in_detail(text: bytes) -> bytes:
@@ -216,7 +98,6 @@ def in_list(*parts: bytes) -> Callable[[bytes], bytes]:
 TEXT_PART = b'{"type":"text","text":"%"}'
 THINKING_PART = b'{"type":"thinking","thinking":[{"type":"text","text":"%"}]}'
 in_parts = in_list(THINKING_PART)
-
 KINDS: dict[str, Callable[[bytes], bytes]] = {
     "text": said,
     "text with padding": padded,
@@ -303,22 +184,9 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "parts of changing types": in_list(b'{"type":"%","text":"%"}'),
     "four choices with an object": lambda text: in_turns(text).replace(b',"choices"', b',"x":{},"choices"'),
 }
-
-
 # What the fold would keep as it is, so that no chunk may be used again.
 EACH_IS_READ = {"text beside images", "text beside annotations", "image parts", "images beside text parts"}
 EACH_IS_READ |= {"parts of changing types"}
-
-
-def opened(kind: Callable[[bytes], bytes]) -> list[bytes]:
-    """What comes before a run: what opens choices and a call, and enough to learn from."""
-    calls = [fragment(place, f"call_{place}", "f", "") for place in range(2 if kind is argued_twice else 1)]
-    call = chunk(choice(tool_calls=calls), id="c1", model="m")
-    others = [said(b"", place) for place in range(1, 4)] if kind is in_turns else []
-    words = (
-        [b"word %c" % (65 + place) for place in range(16)] if kind is in_turns else [*map(b"word %d".__mod__, range(8))]
-    )
-    return [FIRST, *others, call, *map(kind, words)]
 
 
 @each_case("name", KINDS)
@@ -460,194 +328,6 @@ def test_counts_that_an_earlier_usage_completes_are_merged_each_time() -> None:
 
     prompt = said(b"a", more=b',"usage":{"prompt_tokens":9}')
     assert check([FIRST, prompt, *map(half_counted, range(1, 9))], [*map(half_counted, range(10, 60))])
-
-
-# Two values that change: what stands between them must stand there
-
-
-def two(first: bytes, second: bytes, between: bytes = b',"refusal":') -> bytes:
-    return sent(b'{%b,"choices":[{"index":0,"delta":{"content":%b%b%b}}]}' % (ID, first, between, second))
-
-
-@each_case(
-    "odd",
-    [
-        two(b'"a"', b'"b"', b',"reasoning":'),
-        two(b'"a",0,"b"', b"", b""),
-        two(b'"a",1,"b"', b"", b""),
-        two(b'"a"', b'"b"', b",1,\n"),
-        two(b'"a"', b'"b"', b",1,\r"),
-        two(b'"a","refusal":"b"', b'"c"'),
-        two(b'"a"', b'"b","refusal":"c"'),
-        two(b'"a","refusal":1', b"1"),
-        two(b'"a"', b"", b""),
-        two(b"1", b"2"),
-        two(b'"a"', b'",\\"refusal\\":"'),
-    ],
-)
-def test_what_is_between_two_values_is_looked_at(odd: bytes) -> None:
-    before = [FIRST, *(two(b'"word %d"' % place, b'"no %d"' % place) for place in range(9))]
-    usual = [two(b'"one"', b'"two"'), two(b'"three"', b'""')]
-    for place in range(3):
-        check(before, [*usual[:place], odd, *usual[place:]])
-
-
-def test_blanks_before_the_object_are_read() -> None:
-    """The first of them belongs to the field, the others to the data."""
-
-    def numbered(text: bytes) -> bytes:
-        return at(1_000 + sum(text), said(text))
-
-    for learned, field in ((b"data:  ", b"data: "), (b"data: ", b"data:  "), (b"data: \t", b"data:\t")):
-        before = [FIRST, *framed_otherwise([numbered(b"word %d" % place) for place in range(24)], learned)]
-        check_as_it_is(before, framed_otherwise([numbered(word) for word in WORDS], field))
-
-
-def test_data_of_several_lines_is_read() -> None:
-    before = [one.replace(b'"choices"', b'\ndata: "choices"') for one in opened(said)]
-    check(before, [said(word).replace(b'"choices"', b'\n"choices"') for word in WORDS])
-
-
-def test_values_in_another_order_are_read() -> None:
-    def three(keys: list[bytes], words: list[bytes]) -> bytes:
-        fields = b",".join(b'"%b":"%b"' % pair for pair in zip(keys, words, strict=True))
-        return sent(b'{%b,"choices":[{"index":0,"delta":{%b}}]}' % (ID, fields))
-
-    keys = [b"content", b"refusal", b"reasoning"]
-    before = [FIRST, *(three(keys, [b"a%d" % place, b"b%d" % place, b"c%d" % place]) for place in range(12))]
-    check(before, [three(keys, [b"a", b"b", b"c"]), three([keys[0], keys[2], keys[1]], [b"d", b"e", b"f"])])
-
-
-def test_calls_by_turns_each_get_their_own() -> None:
-    def argued_behind(text: bytes, call: int) -> bytes:
-        calls = b'[{"function":{"arguments":"%b"},"index":%d}]' % (text, call)
-        return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b}}]}' % (ID, calls))
-
-    first = [chunk(choice(tool_calls=[fragment(place, f"call_{place}", "f", "")]), id="c1", model="m") for place in range(2)]  # fmt: skip
-    before = [FIRST, *first, *(argued_behind(b"%d" % place, place % 2) for place in range(12))]
-    assert check(before, [argued_behind(word, place % 2) for place, word in enumerate(WORDS)])
-
-
-def test_calls_of_choices_by_turns_each_get_their_own() -> None:
-    def argued_in(text: bytes, choice: int) -> bytes:
-        return argued(text).replace(b'"choices":[{"index":0', b'"choices":[{"index":%d' % choice)
-
-    first = [chunk(choice(None, place, tool_calls=[fragment(0, f"call_{place}", "f", "")]), id="c1", model="m") for place in range(2)]  # fmt: skip
-    before = [*first, *(argued_in(b"%d" % place, place % 2) for place in range(12))]
-    assert check(before, [argued_in(word, place % 2) for place, word in enumerate(WORDS)])
-
-
-def test_each_choice_keeps_what_its_deltas_repeat() -> None:
-    def marked(text: bytes, choice: int) -> bytes:
-        return said(text, choice).replace(b'"delta":{', b'"delta":{"mark":"m",')
-
-    before = [FIRST, *(said(b"", place) for place in range(1, 4)), *(marked(b"%d" % place, place % 2) for place in range(8))]  # fmt: skip
-    check(before, [marked(word, place % 4) for place, word in enumerate(WORDS)])
-
-
-def test_a_total_that_was_too_small_is_replaced_by_the_next() -> None:
-    def counted_apart(prompt: int, tokens: int) -> bytes:
-        counts = b'"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":16' % (prompt, tokens)
-        return said(b"word %d" % prompt, more=b',"usage":{%b}' % counts)
-
-    before = [FIRST, *(counted_apart(place, place) for place in range(1, 6))]
-    check(before, [counted_apart(9, 20), counted_apart(10, 0), counted_apart(11, 8)])
-
-
-def test_a_template_learned_of_a_thought_knows_its_head() -> None:
-    def flagged(text: bytes) -> bytes:
-        return said(text).replace(b'"delta":{', b'"delta":{"extra_content":{"google":{"thought":true}},')
-
-    before = [FIRST, flagged(b"a"), said(b"b"), said(b"c", more=b',"x":1'), flagged(b"d")]
-    check(before, [flagged(b"e").replace(b'"c1"', b'"c2"').replace(b"null", b"null "), flagged(b"f"), flagged(b"g")])
-
-
-@pytest.mark.parametrize("size", [1, 100, 200])
-def test_the_last_event_is_cut(size: int) -> None:
-    words = [said(word) for word in WORDS]
-    assert check(opened(said), [*words, said(b"cut")[:size]])
-    check([*opened(said), said(b"cut")[:size]], [said(b"cut")[size:], *words])
-    nameless = [one.replace(b'"c1"', b"null") for one in (*opened(said), said(b"c" * 2_000)[:1_000])]
-    check(nameless[:-1], nameless[-1:])
-
-
-@pytest.mark.parametrize("pieces", [["{}", "{", "}"], ["", "{", "}", "{}"], ["{}", " ", "{}"], ["{} {}"], ["{", "}{}"]])
-def test_a_placeholder_is_noted_where_it_is(pieces: list[str]) -> None:
-    before = [*opened(argued), chunk(choice(tool_calls=[fragment(0, "call_2", "g", "")]), id="c1", model="m")]
-    assert check(before, [argued(piece.encode()) for piece in ("", *pieces, *("x" for _ in range(9)))])
-
-
-def test_the_same_word_of_each_choice() -> None:
-    before = [said(b"same", place % 4) for place in range(24)]
-    assert check(before, [said(b"same", place % 4) for place in (0, 0, 1, 2, 3, 1)])
-
-
-@each_case("said_by", [said, in_turns, with_usage, argued])
-@each_case("seconds", [5, 0, -5, 10**30])
-def test_a_time_that_is_none_is_noted(seconds: int, said_by: Callable[[bytes], bytes]) -> None:
-    before = [*opened(said_by), *(at(place, said_by(b"word %d" % place)) for place in range(1, 25))]
-    assert check_as_it_is(before, [at(20 + place // 3, said_by(b"a%d" % place)) for place in range(9)])
-    odd = [at(seconds, said_by(b"b")), at(seconds, said_by(b"c"))]
-    check_as_it_is(before, [at(20, said_by(b"a")), *odd, at(21, said_by(b"d"))])
-    check_as_it_is(before, [at(seconds, said_by(b"a")), *(at(20, said_by(b"b")) for _ in range(4))])
-
-
-@each_case("said_by", [said, in_turns, with_usage, argued])
-def test_a_time_after_none_is_not_noted(said_by: Callable[[bytes], bytes]) -> None:
-    seconds = [5, 6, 0, 0, 0, 0, 7, 0, 0, 0, 0, 8, 9, 0]
-    opening = opened(said_by)
-    for place in range(3, len(seconds)):
-        before = [*opening, *(at(second, said_by(b"a")) for second in seconds[:place])]
-        check_as_it_is(before, [at(second, said_by(b"word")) for second in seconds[place:]])
-
-
-@pytest.mark.parametrize("tokens", [5, 10**17, 10**18, 2**63, 10**30, -5, 0])
-def test_large_numbers_are_read(tokens: int) -> None:
-    before = [FIRST, *(counted(b"word %d" % place, place) for place in range(12))]
-    check(before, [counted(b"a", 20), counted(b"b", tokens), counted(b"c", 21)])
-    check(before, [counted(b"a", tokens), *(counted(b"b", 20) for _ in range(4))])
-
-
-# Learning pays for itself
-
-
-def calls_of(name: str, reads: list[bytes]) -> list[Any]:
-    """What a method of the template returned for these reads."""
-    returned: list[Any] = []
-    method = getattr(EventTemplate, name)
-
-    def watched(*given: Any) -> Any:
-        returned.append(method(*given))
-        return returned[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EventTemplate, name, watched)
-        result_of(reads, ChatCompletionParser.feed)
-    return returned
-
-
-@pytest.mark.parametrize("size", [2, 5, 13, 30])
-def test_templates_that_fit_a_few_events_only_are_learned_rarely(size: int) -> None:
-    """To learn one costs as much as to validate some ten events."""
-    events = [(said, thought)[place // size % 2](b"word %d" % place) for place in range(3_000)]
-    assert 0 < len(calls_of("_learn", [FIRST, *events])) < 50
-
-
-def test_a_template_that_every_other_event_fits_but_for_a_value_is_forgotten() -> None:
-    events = [said(b"word", more=b',"x":%b' % (b"%d.5", b"%d")[place % 2] % place) for place in range(3_000)]
-    assert 0 < sum(map(bool, calls_of("fold_event", [FIRST, *events]))) < 200
-
-
-def test_no_template_has_a_hole_for_a_fraction() -> None:
-    events = [said(b"word %d" % place, more=b',"x":%d.5' % place) for place in range(100)]
-    assert calls_of("_learn", [FIRST, *events])
-    assert not calls_of("_fold_values", [FIRST, *events])
-
-
-def test_after_an_event_that_could_not_be_learned_each_gives_its_own_chunk() -> None:
-    """Was once wrong: those that fit the template learned before were given the chunk of that event."""
-    run = [said(b"%d" % place, more=b',"x":%d.5' % place if place % 8 < 3 else b"") for place in range(160)]
-    check(opened(said), run)
 
 
 # Limits end a stream at the same event
