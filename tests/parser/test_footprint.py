@@ -1,6 +1,5 @@
 """What is kept of a stream beside its text: measured once, until it is replaced."""
 
-import pickle
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -127,10 +126,6 @@ def test_provider_fields_of_a_call_are_merged_in_linear_time() -> None:
         return lambda: StreamFold().add(one)
 
     assert_linear(merged, 1000)
-
-
-def pickled(parser: ChatCompletionParser) -> Any:
-    return pickle.loads(pickle.dumps(parser))  # noqa: S301 - its own
 
 
 @each_case("holder", [list, lambda items: {"items": items}], ids=["list", "object"])

@@ -3,13 +3,13 @@
 import copy
 import gc
 import logging
-import pickle
 import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from cases import each_case
+from copies import pickled
 
 from chunkfold import (
     APIError,
@@ -203,7 +203,7 @@ def test_a_copy_has_no_observers() -> None:
     told: list[Any] = []
     parser = ChatCompletionParser()
     parser.observe(on_chunks=lambda _, count: told.append(count), on_end=lambda one: told.append(one.end))
-    for other in (copy.deepcopy(parser), pickle.loads(pickle.dumps(parser))):  # noqa: S301 - its own
+    for other in (copy.deepcopy(parser), pickled(parser)):
         other.feed(delta(content="a") + delta("stop") + DONE)
     assert told == []
     parser.feed(delta(content="a") + delta("stop") + DONE)

@@ -1,13 +1,13 @@
 """The parser: how a stream ends and what it raises, as the two tables of the design say."""
 
 import copy
-import pickle
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 from cases import each_case
+from copies import pickled
 from parsed_bodies import parsed
 from played import ERROR, GARBAGE, HI, LIMIT, PING, ROLE, STOP, USAGE, WAYS_OUT, cuts, play, rules, text
 
@@ -47,10 +47,6 @@ def test_the_snapshot_of_an_error_is_made_when_it_is_read(monkeypatch: pytest.Mo
             _ = error.snapshot
     assert error.snapshot.text == "Hi"
     assert error.snapshot is parser.snapshot
-
-
-def pickled(value: Any) -> Any:
-    return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own bytes
 
 
 @each_case("is_read", [False, True])

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import pickle
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +11,7 @@ import httpx
 import httpx2
 import pytest
 from cases import each_case
+from copies import pickled
 from fronts import ASKED, URL, AsyncFront, SyncFront, client_of, generators_of_httpx_are_not_ours
 from made_streams import custom
 from pydantic import BaseModel, Field
@@ -398,8 +398,8 @@ def test_what_fits_of_wrong_arguments() -> None:
 
 def test_copies_know_their_types() -> None:
     completion = parsed(WHOLE, tools=TOOLS).completion()
-    pickled = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
-    for other in (copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled):
+    copies = [copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled(completion)]
+    for other in copies:
         assert other == completion
         assert other.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
 
@@ -413,7 +413,7 @@ def test_a_type_that_cannot_be_found_again_is_left_behind(as_type: Any) -> None:
 
     for tools in ({"lookup_weather": as_type}, {"lookup_weather": Local}):
         completion = parsed(WHOLE, tools=tools).completion()
-        other = pickle.loads(pickle.dumps(completion))  # noqa: S301 - our own bytes
+        other = pickled(completion)
         assert other == completion
         assert other.tool_calls[0].function.parse() == {"city": "Bonn", "days": 3}
 
