@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from doc_blocks import run
-from shared_data import shared_data
+from shared_data import event_stream_suites, shared_data
 
 from chunkfold import ChatCompletionParser, EventStreamDecoder, InvalidStreamError, StreamEnd
 from chunkfold.testing import ERROR_SHAPES, FakeProvider, StreamBuilder, hold, hostile_streams
@@ -165,11 +165,6 @@ def says(*figures: str) -> None:
     assert [figure for figure in figures if figure not in page] == []
 
 
-def event_stream_cases() -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = json.loads(shared_data("conformance/sse.json").read_text("utf-8"))
-    return cases
-
-
 def pieces_of(case: dict[str, Any]) -> Iterator[bytes]:
     """The body as the suite feeds it."""
     return map(base64.b64decode, case.get("chunks_base64", [case["input_base64"]]))
@@ -180,7 +175,7 @@ def expected_events(case: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def test_the_figures_of_the_event_streams() -> None:
-    cases = event_stream_cases()
+    cases = event_stream_suites()
     suites = Counter(case["suite"] for case in cases)
     right = 0
     for case in cases:
@@ -197,7 +192,7 @@ def test_the_figures_of_the_event_streams() -> None:
 @pytest.mark.peers
 def test_the_figure_of_httpx_sse() -> None:
     httpx_sse = needed("httpx-sse")
-    cases = event_stream_cases()
+    cases = event_stream_suites()
     right = sum(read_by(httpx_sse, case) == expected_events(case) for case in cases)
     says(f"gets the events of {right} right")
     words = words_of("migrate-from-httpx-sse")

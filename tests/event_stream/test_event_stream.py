@@ -6,7 +6,6 @@ plainly as it can be written, to which any bytes at all are held.
 """
 
 import base64
-import json
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import Decoded, check_decoder
 from invariants import decoded as decode
-from shared_data import shared_data
+from shared_data import event_stream_suites
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
 from chunkfold.testing import bytewise
@@ -330,11 +329,6 @@ def test_the_offset_is_where_the_block_begins(lines: list[bytes], end: bytes, st
 # Other projects' tests
 
 
-def load_suites() -> list[dict[str, Any]]:
-    cases: list[dict[str, Any]] = json.loads(shared_data("conformance/sse.json").read_text("utf-8"))
-    return cases
-
-
 def body_of(case: dict[str, Any]) -> bytes:
     return base64.b64decode(case["input_base64"])
 
@@ -345,7 +339,7 @@ def own_cuts(case: dict[str, Any]) -> Pieces:
 
 
 def test_third_party_suites(subtests: pytest.Subtests) -> None:
-    for case in load_suites():
+    for case in event_stream_suites():
         body = body_of(case)
         with subtests.test(suite=case["suite"], name=case["name"]):
             for pieces in (own_cuts(case), [body], bytewise(body)):
@@ -357,7 +351,7 @@ def test_third_party_suites(subtests: pytest.Subtests) -> None:
 
 
 def test_third_party_suites_after_each_read(subtests: pytest.Subtests) -> None:
-    for case in load_suites():
+    for case in event_stream_suites():
         if "events_after_chunk" not in case:
             continue
         with subtests.test(suite=case["suite"], name=case["name"]):
@@ -369,7 +363,7 @@ def test_third_party_suites_after_each_read(subtests: pytest.Subtests) -> None:
 
 
 def test_third_party_suites_with_limits(subtests: pytest.Subtests) -> None:
-    limited = [case for case in load_suites() if "limits" in case]
+    limited = [case for case in event_stream_suites() if "limits" in case]
     assert len(limited) == 2
     for case in limited:
         with subtests.test(suite=case["suite"], name=case["name"]):
