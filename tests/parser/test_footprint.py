@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from copies import pickled
 from linear import assert_linear
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser, LimitExceededError
