@@ -31,9 +31,10 @@ from command_line import (
     started,
     wait_until,
 )
+from recorded_streams import recorded_reads
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream
-from chunkfold.recording import RecordedRead, Recorder, Recording, replay
+from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.testing import (
     DONE,
     Answer,
@@ -83,12 +84,8 @@ def drawn(recording: Recording, path: Path, *, width: int = 80, **variables: str
     return command_line.on_a_terminal("replay", saved(recording, path), width=width, **variables)
 
 
-def recorded(*reads: tuple[float, bytes], **more: Any) -> Recording:
-    return Recording(tuple(RecordedRead(*read) for read in reads), **more)
-
-
 def at_once(pieces: list[bytes], **more: Any) -> Recording:
-    return recorded(*((0.0, piece) for piece in pieces), **more)
+    return recorded_reads(*((0.0, piece) for piece in pieces), **more)
 
 
 @pytest.fixture
@@ -332,7 +329,7 @@ def test_a_full_disk() -> None:
 
 def test_replay_in_a_pipe_gives_the_text_alone(output: Path) -> None:
     times = [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5]
-    path = saved(recorded(*zip(times, WHOLE, strict=True), ended_at=3.0), output)
+    path = saved(recorded_reads(*zip(times, WHOLE, strict=True), ended_at=3.0), output)
     facts = f"finished: tool_calls · first token 0.50 s · 2.7 tokens/s · 2.50 s in all · {FACTS}"
     assert piped("replay", path, "--speed", "1000") == (TEXT, CALL + facts, 0)
     for speed in ("0", "inf"):
@@ -340,7 +337,7 @@ def test_replay_in_a_pipe_gives_the_text_alone(output: Path) -> None:
 
 
 def test_replay_as_json_is_what_chat_gives(output: Path) -> None:
-    path = saved(recorded((0.5, HELLO[0]), (1e6, STOP[0]), ended_at=1e6), output)
+    path = saved(recorded_reads((0.5, HELLO[0]), (1e6, STOP[0]), ended_at=1e6), output)
     result = run("replay", path, "--json")
     value = json.loads(result.stdout)
     assert (result.stderr, result.exit_code) == ("", 0)
@@ -358,7 +355,7 @@ def test_a_plain_body_has_no_times(tmp_path: Path) -> None:
 
 
 def test_a_broken_stream(output: Path) -> None:
-    path = saved(recorded((0.25, HELLO[0]), end="error", error="ReadError", ended_at=0.5), output)
+    path = saved(recorded_reads((0.25, HELLO[0]), end="error", error="ReadError", ended_at=0.5), output)
     result = run("replay", path, "--speed", "0")
     assert (result.stdout, result.exit_code) == ("Hello", 5)
     assert result.stderr.splitlines() == [
@@ -371,7 +368,7 @@ def test_a_broken_stream(output: Path) -> None:
 
 
 def test_what_it_takes_is_what_it_took(output: Path) -> None:
-    path = saved(recorded((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
+    path = saved(recorded_reads((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
     begun = time.monotonic()
     assert run("replay", path).exit_code == 0
     assert time.monotonic() - begun > 0.2  # at least: a busy machine only takes longer
@@ -391,7 +388,7 @@ def test_another_choice_is_shown_if_nothing_came_of_the_first(output: Path) -> N
 
 @pytest.mark.parametrize(("width", "variables"), [(40, {}), (80, {"NO_COLOR": "1"})])
 def test_replay_on_a_terminal(width: int, variables: dict[str, str], output: Path) -> None:
-    recording = recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
+    recording = recorded_reads(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
     _, written, code = drawn(recording, output, width=width, **variables)
     assert code == 0
     assert "\x1b[2m" in written  # the reasoning is dimmed
@@ -439,7 +436,7 @@ def test_a_replay_at_its_pace_makes_no_snapshot_per_read(output: Path, monkeypat
 
 @NEEDS_SIGNALS
 def test_ctrl_c_leaves_a_replay(output: Path) -> None:
-    path = saved(recorded((0.0, HELLO[0]), (1e6, STOP[0])), output)
+    path = saved(recorded_reads((0.0, HELLO[0]), (1e6, STOP[0])), output)
     with started("replay", path) as process:
         assert process.stdout
         assert process.stdout.read(5) == "Hello"
@@ -507,7 +504,7 @@ def record_again(url: str) -> tuple[Recording, ChatCompletionStream]:
 @pytest.mark.slow
 @NEEDS_SIGNALS
 def test_serve_until_ctrl_c(output: Path) -> None:
-    recording = recorded(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
+    recording = recorded_reads(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
     with serving(recording, output) as (process, base_url):
         for path in ("/chat/completions", "/models?key=secret"):  # whatever is asked for
             again, stream = record_again(base_url + path)
