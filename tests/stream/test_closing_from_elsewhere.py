@@ -115,15 +115,7 @@ def test_closing_from_another_thread_wakes_the_reader(
         library.Client(trust_env=False, verify=False) as client,
     ):
         response = client.send(client.build_request("POST", provider.url, timeout=None), stream=True)
-        network_stream = response.extensions["network_stream"]
-        read = network_stream.read
-
-        def watched(*arguments: Any, **options: Any) -> Any:
-            if stream.snapshot.text:
-                waiting.set()
-            return read(*arguments, **options)
-
-        network_stream.read = watched
+        WatchedReads(response, lambda: waiting.set() if stream.snapshot.text else None)
         stream = ChatCompletionStream(response)
         with consumer(stream, folding=folding) as seen:
             assert waiting.wait(PATIENCE)
