@@ -165,8 +165,8 @@ class Lifecycle:
             if fold.chunks - known > fold.keep_alives - keep_alives or body.has_progress:
                 deadlines.last_progress = now
                 body.has_progress = False
-            if not is_slice:
-                self._end_if_late(now)
+            if not is_slice and self.end is None and (missed := deadlines.missed(now)) is not None:
+                self._end_at(Stop.STALLED, StreamStalledError(missed, end=StreamEnd.STALLED))
         body.chunks = outer
         if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
             self._mark_emitted()
@@ -314,11 +314,6 @@ class Lifecycle:
         """Notify the observers; everything that they can read is up to date."""
         if self._observers is not None:
             self._observers.notify(self._fold.chunks, has_ended=self.end is not None)
-
-    def _end_if_late(self, now: float) -> None:
-        missed = self._deadlines.missed(now)
-        if missed is not None and self.end is None:
-            self._end_at(Stop.STALLED, StreamStalledError(missed, end=StreamEnd.STALLED))
 
 
 class _LastSnapshot:
