@@ -108,6 +108,26 @@ def test_what_the_provider_behind_a_router_said_is_bounded() -> None:
         assert text != "m: x"  # a long one is not read
 
 
+REASON = "The reasoning_content in the thinking mode must be passed back to the API."
+MIMO = {"error": {"code": "400", "message": "Param Incorrect", "param": REASON, "type": ""}}
+
+
+def test_the_text_has_the_reason_that_is_told_as_the_param() -> None:
+    """Xiaomi MiMo's, also where a router passes it on."""
+    response = error_from_response(400, {}, b"data:" + json.dumps(MIMO).encode())
+    assert str(response) == f"HTTP 400: Param Incorrect: {REASON}"
+    assert (response.message, response.param, response.retryable) == ("Param Incorrect", REASON, False)
+    assert str(failure(MIMO)) == f"Param Incorrect: {REASON}"
+    passed_on = {"message": "Provider returned error", "code": 400, "metadata": {"raw": json.dumps(MIMO)}}
+    assert str(failure({"error": passed_on})) == f"Provider returned error: Param Incorrect: {REASON}"
+    assert len(str(failure({"error": {"message": "x", "param": "a b" * 10**6}}))) < 600
+
+
+@each_case("param", ["model", "messages.0.role", "", " ", None, 5, ["a b"], {"a b": 1}, "is told", "why it is told"])
+def test_a_param_that_says_no_more_is_not_in_the_text(param: Any) -> None:
+    assert str(failure({"error": {"message": "why it is told", "param": param}})) == "why it is told"
+
+
 def test_the_place_in_the_request_that_is_wrong() -> None:
     """FastAPI's `loc`."""
     detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]

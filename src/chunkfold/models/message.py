@@ -114,8 +114,8 @@ class ChatCompletionMessage(Model):
         left out, because no provider accepts one. A message without output has an empty text.
 
         Args:
-            reasoning_content: Whether to include the reasoning text under that name: Moonshot and DeepSeek require it
-                between tool calls, even if it was sent empty; others refuse it.
+            reasoning_content: Whether to include the reasoning text under that name: Moonshot, DeepSeek and Xiaomi MiMo
+                require it between tool calls, even if it was sent empty; others refuse it.
         """
         param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
         if self.refusal:

@@ -134,7 +134,7 @@ def _message_for(error: ErrorObject, inner: dict[str, Any], text: str) -> str:
 
     Where there is none of these, it quotes the text.
     """
-    message, words = error.message, inner.get("message")
+    message, words = _with_reason(error.message, error.param), _with_reason(inner.get("message"), inner.get("param"))
     if message:
         if words and message.lstrip()[:1] in ("{", "["):  # the same, as JSON
             message = words
@@ -144,6 +144,13 @@ def _message_for(error: ErrorObject, inner: dict[str, Any], text: str) -> str:
     known = [f"{name} {excerpt(value)}" for name in ("code", "type") if (value := getattr(error, name)) is not None]
     told = ", ".join(known) or on_one_line(text)
     return f"the provider sent an error without a message: {told}".removesuffix(": ")
+
+
+def _with_reason(message: str | None, param: Any) -> str | None:
+    """The message with the reason that Xiaomi MiMo tells as the `param`: unlike the name of one, it has blanks."""
+    if message and isinstance(param, str) and " " in param.strip() and param not in message:
+        return f"{message}: {param}"
+    return message
 
 
 def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:
