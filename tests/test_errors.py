@@ -8,13 +8,16 @@ import re
 import ssl
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
+import errors_of
 import httpx
 import httpx2
 import pytest
 from cases import each_case
+from errors_of import raised, stalled
 
 import chunkfold
 from chunkfold import (
@@ -38,7 +41,7 @@ from chunkfold import (
     errors,
     is_retryable,
 )
-from chunkfold.testing import ManualClock, StreamBuilder, choice, chunk, delta, event
+from chunkfold.testing import StreamBuilder, choice, chunk, delta, event
 
 # The tree: each class, its parent, and the attributes it adds.
 TREE: dict[type[ChunkfoldError], tuple[type[Exception], set[str]]] = {
@@ -65,48 +68,9 @@ HEADERS = {"X-Request-Id": "req_1", "Retry-After": "7", "Content-Type": "text/pl
 LIMITED = {"message": "slow down", "type": "rate_limit_error", "param": "n", "code": 429, "x": [1]}
 
 
-def failed(*reads: bytes, **options: Any) -> ChunkfoldError:
-    """What is wrong with a stream."""
-    parser = ChatCompletionParser(headers=HEADERS, **options)
-    for data in reads:
-        parser.feed(data)
-    parser.close()
-    assert parser.error is not None
-    return parser.error
-
-
-def interrupted(*reads: bytes, exc: BaseException | None = None) -> ChunkfoldError:
-    parser = ChatCompletionParser()
-    for data in reads:
-        parser.feed(data)
-    parser.interrupt(exc or ConnectionResetError("gone"))
-    assert parser.error is not None
-    return parser.error
-
-
-def stalled(*reads: bytes) -> ChunkfoldError:
-    clock = ManualClock()
-    parser = ChatCompletionParser(progress_timeout=60, clock=clock)
-    for data in reads:
-        parser.feed(data)
-    clock.advance(61)
-    parser.feed(b": ping\n\n")
-    assert parser.error is not None
-    return parser.error
-
-
-def raised(call: Callable[[], Any]) -> ChunkfoldError:
-    with pytest.raises(ChunkfoldError) as caught:
-        call()
-    return caught.value
-
-
-def left(*reads: bytes) -> ChunkfoldError:
-    parser = ChatCompletionParser()
-    for data in reads:
-        parser.feed(data)
-    parser.leave()
-    return raised(parser.completion)
+failed = partial(errors_of.failed, headers=HEADERS)
+interrupted = partial(errors_of.failed, exc=ConnectionResetError("gone"))
+left = partial(errors_of.failed, left=True)
 
 
 def consumed() -> ChunkfoldError:

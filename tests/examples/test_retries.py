@@ -10,14 +10,17 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import errors_of
 import httpx
 import httpx2
 import pytest
 from cases import each_case
+from errors_of import raised
 from fronts import (
     PATIENCE,
     AsyncFront,
@@ -45,7 +48,6 @@ from chunkfold.testing import (
     DONE,
     Answer,
     FakeProvider,
-    ManualClock,
     StreamBuilder,
     choice,
     chunk,
@@ -113,36 +115,12 @@ HI = delta(content="Hi")
 WHOLE = [HI, STOP, DONE]
 
 
-def failed(body: bytes, exc: BaseException | None = None, *, left: bool = False, **options: Any) -> ChunkfoldError:
-    """What comes of a body whose response asks to wait for 7 seconds."""
-    parser = ChatCompletionParser(**{"headers": HEADERS, **options})
-    parser.feed(body)
-    if left:
-        parser.leave()
-    elif exc is not None:
-        parser.interrupt(exc)
-    else:
-        parser.close()
-    return raised(parser.completion)
-
-
-def raised(call: Callable[[], Any]) -> ChunkfoldError:
-    with pytest.raises(ChunkfoldError) as caught:
-        call()
-    return caught.value
+failed = partial(errors_of.failed, headers=HEADERS)
+stalled = partial(errors_of.stalled, headers=HEADERS)
 
 
 def failing(**error: Any) -> bytes:
     return event({"error": {"message": "no", **error}}) + DONE
-
-
-def stalled(body: bytes = b"") -> ChunkfoldError:
-    clock = ManualClock()
-    parser = ChatCompletionParser(progress_timeout=1, clock=clock, headers=HEADERS)
-    parser.feed(body)
-    clock.advance(2)
-    parser.feed(b": still there\n\n")
-    return raised(parser.completion)
 
 
 def read_twice() -> ChunkfoldError:
@@ -196,7 +174,7 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
         [failed(b"", left=True), failed(HI, left=True), raised(ChatCompletionParser(headers=HEADERS).completion)],
         None,
     ),
-    "`StreamInterruptedError`, `StreamStalledError`": ([failed(b"", RESET), failed(b": hi\n\n", RESET), stalled()], None),
+    "`StreamInterruptedError`, `StreamStalledError`": ([failed(b"", exc=RESET), failed(b": hi\n\n", exc=RESET), stalled()], None),
     "`InvalidStreamError`, `NotAnEventStreamError`, `InvalidChunkError`, `LimitExceededError`": (
         [
             failed(chunk(object="odd") + DONE, strict=True),
@@ -264,7 +242,7 @@ def test_an_error_in_the_stream_is_judged_by_the_status_it_stands_for(status: in
 @pytest.mark.parametrize("output", [{"content": "Hi"}, {"reasoning": "Hm"}, {"refusal": "No"}, {"tool_calls": [{"function": {"name": "f"}}]}], ids=lambda output: next(iter(output)))  # fmt: skip
 def test_after_output_nothing_is_retried_unless_the_caller_says_so(output: dict[str, Any]) -> None:
     body = delta(**output)
-    transient = [failed(body + failing(code=503)), failed(body), failed(body, RESET), stalled(body)]
+    transient = [failed(body + failing(code=503)), failed(body), failed(body, exc=RESET), stalled(body)]
     for error in (*transient, failed(body + failing(code=400)), failed(body + b"data: x\n\n"), failed(body, left=True)):
         assert error.emitted_output
         assert not error.retryable
