@@ -436,6 +436,7 @@ def test_one_event_takes_500_times_its_size_at_worst() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [(MemoryError(), "out of memory"), (RecursionError("too deep"), "too deep"), (KeyError("x"), "'x'")],
+    ids=["memory", "depth", "a bug"],
 )
 def test_what_should_never_happen_is_a_row_too(error: Exception, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:

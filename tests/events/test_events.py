@@ -249,6 +249,7 @@ def test_what_a_message_adds_after_the_first_call_came() -> None:
         (None, None, "", True),
         (None, "function", "f", False),
     ],
+    ids=["by its id", "by its type", "neither id nor name", "yours"],
 )
 def test_a_call_that_the_server_ran_says_so_when_it_starts(
     id_: str | None, type_: str | None, name: str, expected: bool

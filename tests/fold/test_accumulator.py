@@ -111,7 +111,11 @@ def test_it_counts_the_chunks_and_what_was_tolerated() -> None:
     assert [(anomaly.rule.id, anomaly.count) for anomaly in accumulator.anomalies] == [("CF204", 1)]
 
 
-@pytest.mark.parametrize("value", [chunk({"content": "a"}), b"{}", SimpleNamespace(choices=[]), None])
+@pytest.mark.parametrize(
+    "value",
+    [chunk({"content": "a"}), b"{}", SimpleNamespace(choices=[]), None],
+    ids=["a dict", "bytes", "another library's", "None"],
+)
 def test_what_is_no_chunk_is_refused(value: Any) -> None:
     """Another library's chunk, too: its fields are not these, and what it has beside them would be lost."""
     accumulator = ChatCompletionAccumulator()

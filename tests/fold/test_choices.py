@@ -48,14 +48,14 @@ def test_each_choice_has_a_message_of_its_own() -> None:
     assert noted(parser) == set()
 
 
-@pytest.mark.parametrize("index", [..., None])
+@pytest.mark.parametrize("index", [..., None], ids=["not sent", "null"])
 def test_a_choice_without_index_is_choice_0(index: Any) -> None:
     parser = fold(chunk({"content": "a"}, index=index), chunk({"content": "b"}, finish_reason="stop"))
     assert texts(parser.completion()) == {0: "ab"}
     assert noted(parser) == {"CF210"}
 
 
-@pytest.mark.parametrize("choices", [..., None])
+@pytest.mark.parametrize("choices", [..., None], ids=["not sent", "null"])
 def test_no_choices_are_an_empty_list(choices: Any) -> None:
     parser = fold(chunk(choices=choices, x=1), *said({"content": "a"}))
     assert parser.completion().text == "a"
@@ -63,7 +63,7 @@ def test_no_choices_are_an_empty_list(choices: Any) -> None:
     assert noted(parser) == {"CF201"}
 
 
-@pytest.mark.parametrize("delta", [..., None])
+@pytest.mark.parametrize("delta", [..., None], ids=["not sent", "null"])
 def test_no_delta_is_an_empty_one(delta: Any) -> None:
     """Azure's asynchronous filter."""
     parser = fold(*said({"content": "a"}), chunk(delta, choice={"content_filter_offsets": {"start": 1}}))

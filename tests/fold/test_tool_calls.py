@@ -277,14 +277,14 @@ NULL_CALL = {"index": 0, "id": None, "type": None, "function": {"name": None, "a
 @pytest.mark.parametrize(
     "empty",
     [
-        {"tool_calls": [EMPTY_CALL]},
-        {"tool_calls": [{**EMPTY_CALL, "index": 0}, {**EMPTY_CALL, "index": 1}]},
-        {"tool_calls": [NULL_CALL]},
-        {"tool_calls": [{"index": 0, "type": "function", "function": {}}]},
-        {"tool_calls": [{}]},
-        {"function_call": {"name": "", "arguments": ""}},
-        {"function_call": {"name": None, "arguments": None}},
-        {"tool_calls": [EMPTY_CALL], "function_call": {"name": "", "arguments": ""}},
+        pytest.param({"tool_calls": [EMPTY_CALL]}, id="empty texts"),
+        pytest.param({"tool_calls": [{**EMPTY_CALL, "index": 0}, {**EMPTY_CALL, "index": 1}]}, id="two, with indexes"),
+        pytest.param({"tool_calls": [NULL_CALL]}, id="nulls"),
+        pytest.param({"tool_calls": [{"index": 0, "type": "function", "function": {}}]}, id="an empty function"),
+        pytest.param({"tool_calls": [{}]}, id="an empty object"),
+        pytest.param({"function_call": {"name": "", "arguments": ""}}, id="a legacy call of empty texts"),
+        pytest.param({"function_call": {"name": None, "arguments": None}}, id="a legacy call of nulls"),
+        pytest.param({"tool_calls": [EMPTY_CALL], "function_call": {"name": "", "arguments": ""}}, id="both"),
     ],
 )
 def test_a_call_with_nothing_in_it_is_none(empty: dict[str, Any]) -> None:

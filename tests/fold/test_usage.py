@@ -96,7 +96,7 @@ def test_a_wrong_count_never_displaces_a_good_one(wrong: Any) -> None:
     assert noted(fold(*sent_at_the_top("usage", [GOOD_USAGE, wrong]))) == {"CF209"}
 
 
-@pytest.mark.parametrize("raw", [[], "12", 5, True, [{"total_tokens": 1}]])
+@pytest.mark.parametrize("raw", [[], "12", 5, True, [{"total_tokens": 1}]], ids=repr)
 def test_a_usage_that_is_no_object_is_none(raw: Any) -> None:
     """PHP relays."""
     parser = fold(*sent_at_the_top("usage", [raw]))

@@ -170,6 +170,7 @@ def test_a_wrong_type_is_kept_beside_a_right_one_in_either_order(wrong: Any, rig
             {"type": "url_citation", "url_citation": {"url": "u", "raw_values": {"start_index": "1"}}},
         ),
     ],
+    ids=["its type", "its citation", "a value of its citation"],
 )
 @pytest.mark.parametrize("place", ["delta", "message"])
 def test_a_wrong_type_in_an_annotation_is_kept_raw(annotation: Any, expected: Any, place: str) -> None:
@@ -181,7 +182,9 @@ def test_a_wrong_type_in_an_annotation_is_kept_raw(annotation: Any, expected: An
 
 
 @pytest.mark.parametrize(
-    "choice", [{"logprobs": {"content": [{"token": 5}]}}, {"delta": {"annotations": [{"type": 5}]}}]
+    "choice",
+    [{"logprobs": {"content": [{"token": 5}]}}, {"delta": {"annotations": [{"type": 5}]}}],
+    ids=["log probabilities", "annotations"],
 )
 def test_a_stream_may_have_more_wrong_types_than_an_event(choice: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chunkfold.models.base._MOST_WRONG", 10)
@@ -190,7 +193,7 @@ def test_a_stream_may_have_more_wrong_types_than_an_event(choice: Any, monkeypat
     assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
 
 
-@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, "5"), (False, "false"), (None, "")])
+@pytest.mark.parametrize(("sent", "kept"), [({}, "{}"), ([], "{}"), (5, "5"), (False, "false"), (None, "")], ids=repr)
 def test_arguments_of_a_function_call_that_are_no_text(sent: Any, kept: Any) -> None:
     parser = fold(*said({"function_call": {"name": "f", "arguments": sent}}))
     message = parser.completion().message

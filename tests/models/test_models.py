@@ -420,6 +420,7 @@ def test_reasoning_tokens(usage: dict[str, Any], count: int | None) -> None:
         ({"completion_tokens_details": {"reasoning_tokens": {}}}, "reasoning_tokens"),
         ({"completion_tokens_details": []}, "reasoning_tokens"),
     ],
+    ids=["a text", "details that are a text", "an object", "details that are a list"],
 )
 def test_counts_of_a_wrong_type_are_no_counts(details: dict[str, Any], view: str) -> None:
     usage = parsed({"choices": [], "usage": {**details, view: 7}}).usage
@@ -443,7 +444,7 @@ def test_openais_types_take_the_dump_of_a_completion() -> None:
         assert chat.ChatCompletion.model_validate_json(completion.model_dump_json()) == theirs
 
 
-@pytest.mark.parametrize("answer", [{"content": "a"}, {"content": None, "refusal": "No."}])
+@pytest.mark.parametrize("answer", [{"content": "a"}, {"content": None, "refusal": "No."}], ids=["text", "a refusal"])
 def test_a_dump_of_openais_types_is_a_completion(answer: dict[str, Any]) -> None:
     """Theirs has a null for every field without a value, the list of tool calls among them."""
     chat = pytest.importorskip("openai.types.chat")

@@ -310,11 +310,11 @@ def test_the_order_is_no_part_of_a_dump() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, []),
-        ({"content": "", "reasoning": "", "refusal": None, "images": []}, []),
-        ({"content": "a", "reasoning": "b"}, [("reasoning", "b"), ("text", "a")]),
-        ({"audio": {"id": "x"}}, [("audio", (None, None))]),
-        ({"tool_calls": [CALL, CALL]}, [A_PART, A_PART]),
+        pytest.param({}, [], id="nothing"),
+        pytest.param({"content": "", "reasoning": "", "refusal": None, "images": []}, [], id="nothing in any field"),
+        pytest.param({"content": "a", "reasoning": "b"}, [("reasoning", "b"), ("text", "a")], id="texts"),
+        pytest.param({"audio": {"id": "x"}}, [("audio", (None, None))], id="audio"),
+        pytest.param({"tool_calls": [CALL, CALL]}, [A_PART, A_PART], id="calls"),
     ],
 )
 def test_a_message_made_by_hand(fields: dict[str, Any], expected: list[tuple[str, Any]]) -> None:

@@ -159,7 +159,11 @@ def test_a_body_without_times_is_there_at_once() -> None:
     assert seen_from(picture, "lo") == 0
 
 
-@pytest.mark.parametrize(("recordings", "speed"), [([], 1.0), ([Recording(())], 0.0), ([Recording(())], float("nan"))])
+@pytest.mark.parametrize(
+    ("recordings", "speed"),
+    [([], 1.0), ([Recording(())], 0.0), ([Recording(())], float("nan"))],
+    ids=["no recording", "a speed of 0", "no speed"],
+)
 def test_there_must_be_something_to_show(recordings: list[Recording], speed: float) -> None:
     with pytest.raises(ValueError, match="expected one or more recordings and a speed above 0"):
         motion(recordings, speed=speed)

@@ -350,7 +350,7 @@ def test_a_chunk_is_replaced_and_never_changed() -> None:
         assert given == before
 
 
-@pytest.mark.parametrize("tags", [("", "x"), ("x", ""), ("ab", "xabx"), ("<", "<"), ("<<", "<")])
+@pytest.mark.parametrize("tags", [("", "x"), ("x", ""), ("ab", "xabx"), ("<", "<"), ("<<", "<")], ids=repr)
 def test_tags_that_cannot_be_told_apart_are_a_wrong_argument(tags: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match="expected two tags"):
         ThinkTags(*tags)
@@ -359,7 +359,7 @@ def test_tags_that_cannot_be_told_apart_are_a_wrong_argument(tags: tuple[str, st
 # Think tags: what is held back, and what it costs
 
 
-@pytest.mark.parametrize("texts", [["a <th"], ["a ", "<th"], ["a <", "th"], ["a <th", None]])
+@pytest.mark.parametrize("texts", [["a <th"], ["a ", "<th"], ["a <", "th"], ["a <th", None]], ids=repr)
 def test_nothing_is_held_past_the_finish_reason(texts: list[str | None]) -> None:
     transform = ThinkTags()
     last = len(texts) - 1

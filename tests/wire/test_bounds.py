@@ -69,7 +69,9 @@ def test_a_name_makes_no_arguments() -> None:
         assert noted(parse(payload)) == {"CF212"}
 
 
-@pytest.mark.parametrize("value", [deep(201), {"a": deep(200)}, [1, {"a": deep(199)}]])
+@pytest.mark.parametrize(
+    "value", [deep(201), {"a": deep(200)}, [1, {"a": deep(199)}]], ids=["lists", "in an object", "in both"]
+)
 def test_objects_and_lists_count_alike(value: Any) -> None:
     assert "CF212" in noted(parse({"choices": [], "x": value}))
 
@@ -95,7 +97,11 @@ def test_arguments_are_no_unknown_value(depth: int) -> None:
             assert json.loads(text) == value
 
 
-@pytest.mark.parametrize("text", ["[" * 10_000, '\\"' + "{" * 10_000, '"[' * 10_000, "\\" * 9_999])
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 10_000, '\\"' + "{" * 10_000, '"[' * 10_000, "\\" * 9_999],
+    ids=["lists", "objects", "quotes", "backslashes"],
+)
 def test_brackets_in_text_have_no_depth(text: str) -> None:
     for event in ("message", SLOW):
         assert dumped(parse(chunk({"content": text}), event)) == chunk({"content": text})
@@ -199,7 +205,9 @@ def test_large_data_that_can_be_repaired_is(text: str) -> None:
 # What is left of the interpreter's limits
 
 
-@pytest.mark.parametrize("nested", [b"[" * 450 + b"]" * 450, b'{"a":' * 400 + b"1" + b"}" * 400])
+@pytest.mark.parametrize(
+    "nested", [b"[" * 450 + b"]" * 450, b'{"a":' * 400 + b"1" + b"}" * 400], ids=["lists", "objects"]
+)
 def test_a_caller_deep_in_its_own_stack_gets_no_recursion_error(nested: bytes) -> None:
     """Wherever the interpreter's limit is met, it is a chunk that cannot be read: never a RecursionError of ours."""
     event = ServerSentEvent(b'{"choices":[{"delta":{"content":"a"}}],"x":' + nested + b"}")

@@ -231,7 +231,11 @@ def test_an_empty_list_of_choices_hides_no_error_and_is_none_itself(fields: dict
     assert [anomaly.rule.id for anomaly in parser.anomalies] == ["CF604" if is_error else "CF206"]
 
 
-@pytest.mark.parametrize("word", ["x" * 10**6, "1" * 10**6, "\U0001f600" * 10**6, "rate_limit." + "x" * 10**6])
+@pytest.mark.parametrize(
+    "word",
+    ["x" * 10**6, "1" * 10**6, "\U0001f600" * 10**6, "rate_limit." + "x" * 10**6],
+    ids=["letters", "digits", "beyond ASCII", "one that is known at its beginning"],
+)
 def test_a_very_long_word_is_not_searched(word: str) -> None:
     """Was once wrong: seconds, and ten times its memory."""
     for body in ({"code": word}, {"type": word}, {"message": "m", "status": word}, {"finish_reason": word}):
@@ -339,7 +343,11 @@ def test_choices_that_are_none_do_not_hide_the_error() -> None:
         assert failure({"error": {"message": "gone"}, "choices": choices}).message == "gone"
 
 
-@pytest.mark.parametrize("body", [{"object": "error"}, {"type": "error"}, {"object": "error", "param": "x"}])
+@pytest.mark.parametrize(
+    "body",
+    [{"object": "error"}, {"type": "error"}, {"object": "error", "param": "x"}],
+    ids=["object", "type", "a key beside it"],
+)
 def test_an_error_object_needs_no_message(body: Any) -> None:
     assert str(failure(body))
 

@@ -100,7 +100,7 @@ def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict
     assert refused_by(parsed(first + second.removeprefix(b"data: ") + done, strict=True)) == "CF110"
 
 
-@pytest.mark.parametrize(("more", "count"), [({"choices": []}, 1), ({}, 0)])
+@pytest.mark.parametrize(("more", "count"), [({"choices": []}, 1), ({}, 0)], ids=["choices", "none"])
 def test_an_error_with_usage_is_a_chunk_if_it_has_choices(more: dict[str, Any], count: int) -> None:
     payload = parse({"error": {"message": "m"}, "usage": {"prompt_tokens": 1}, **more})
     assert (len(payload.chunks), str(payload.error)) == (count, "m")
@@ -244,7 +244,11 @@ def test_what_comes_without_its_field_twice_or_before_the_stream(
     assert parser.snapshot.usage is None
 
 
-@pytest.mark.parametrize(("body", "end"), [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")])
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")],
+    ids=["a completion", "an error"],
+)
 def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, Any], end: str) -> None:
     """Was once wrong: it was lost, and the stream was `empty`."""
     sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 20] * 30_000}, indent=1).encode()
@@ -294,7 +298,11 @@ def test_an_event_of_any_name_may_be_a_chunk(name: str) -> None:
     assert noted(payload) == set()
 
 
-@pytest.mark.parametrize("body", [{"error": {"message": "m"}}, {"error": "m"}, {"base_resp": {"status_code": 1}}])
+@pytest.mark.parametrize(
+    "body",
+    [{"error": {"message": "m"}}, {"error": "m"}, {"base_resp": {"status_code": 1}}],
+    ids=["an object", "a text", "MiniMax's"],
+)
 def test_an_event_of_any_name_may_be_an_error(body: Any) -> None:
     assert isinstance(parse(body, "meta").error, APIError)
 
