@@ -44,18 +44,7 @@ from chunkfold import (
     connect,
     is_retryable,
 )
-from chunkfold.testing import (
-    DONE,
-    Answer,
-    FakeProvider,
-    StreamBuilder,
-    choice,
-    chunk,
-    delta,
-    event,
-    json_answer,
-    paced,
-)
+from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, choice, chunk, delta, event, json_answer, paced
 
 stamina = pytest.importorskip("stamina")
 

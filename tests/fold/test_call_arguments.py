@@ -9,12 +9,7 @@ from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, feed, not
 from cases import each_case
 from linear import assert_linear
 
-from chunkfold import (
-    ChatCompletionAccumulator,
-    ChatCompletionChunk,
-    ChatCompletionParser,
-    ParseError,
-)
+from chunkfold import ChatCompletionAccumulator, ChatCompletionChunk, ChatCompletionParser, ParseError
 from chunkfold.testing import DONE, HEAD, delta, event
 
 # Arguments

@@ -13,12 +13,7 @@ from cases import each_case
 from linear import assert_linear
 from made_up_ids import MADE_UP
 
-from chunkfold import (
-    ChatCompletion,
-    ChatCompletionAccumulator,
-    ChatCompletionChunk,
-    ChatCompletionParser,
-)
+from chunkfold import ChatCompletion, ChatCompletionAccumulator, ChatCompletionChunk, ChatCompletionParser
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.testing import DONE, delta
 
