@@ -26,7 +26,15 @@ def in_reads(body: bytes, size: int = READ) -> Iterator[bytes]:
     return (body[start : start + size] for start in range(0, len(body), size))
 
 
-def parsed(body: bytes, size: int = READ, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+def parsed(body: bytes, size: int = READ, **options: Any) -> ChatCompletionParser:
+    """A parser that was fed the body as a socket gives it, and closed."""
+    parser, _ = parsed_with_chunks(body, size, **options)
+    return parser
+
+
+def parsed_with_chunks(
+    body: bytes, size: int = READ, **options: Any
+) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
     parser = ChatCompletionParser(**options)
     chunks = [each for data in in_reads(body, size) for each in parser.feed(data)]
     return parser, chunks + parser.close()

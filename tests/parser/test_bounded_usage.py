@@ -23,7 +23,7 @@ def test_keys_of_usage_are_bounded() -> None:
 
 
 def test_keys_of_one_usage_are_bounded() -> None:
-    parser, _ = parsed(chunk(usage={"prompt_tokens": 5, **{f"k{n}": n for n in range(300)}}))
+    parser = parsed(chunk(usage={"prompt_tokens": 5, **{f"k{n}": n for n in range(300)}}))
     usage = parser.snapshot.usage
     assert usage.model_extra == {f"k{n}": n for n in range(100)}
 

@@ -64,7 +64,7 @@ def test_numbers_of_very_many_digits_raise_nothing_but_our_errors(name: str, dig
 
 def test_a_count_of_more_than_64_bits_is_kept_raw() -> None:
     counts = {"prompt_tokens": 2**63 - 1, "completion_tokens": 2**63, "total_tokens": 1e30}
-    parser, _ = parsed(chunk(choice(content="Hi"), usage=counts) + STOP + DONE)
+    parser = parsed(chunk(choice(content="Hi"), usage=counts) + STOP + DONE)
     assert [anomaly.rule.id for anomaly in parser.anomalies] == ["CF403", "CF209"]
     assert "usage.completion_tokens: expected an integer of 64 bits" in parser.anomalies[0].detail
     usage = parser.snapshot.model_dump()["usage"]
@@ -73,5 +73,5 @@ def test_a_count_of_more_than_64_bits_is_kept_raw() -> None:
 
 
 def test_a_count_that_means_nothing_never_displaces_one() -> None:
-    parser, _ = parsed(chunk(usage={"prompt_tokens": 5}) + chunk(usage={"prompt_tokens": HUGE}))
+    parser = parsed(chunk(usage={"prompt_tokens": 5}) + chunk(usage={"prompt_tokens": HUGE}))
     assert parser.snapshot.usage.prompt_tokens == 5

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from cases import each_case
-from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed
+from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed, parsed_with_chunks
 from linear import no_collector, seconds
 from measured_memory import only_garbage_of_these_tests, traced
 
@@ -76,7 +76,7 @@ WIDE_TEXTS: dict[str, Callable[[bytes], bytes]] = {
 def test_a_large_text_takes_six_times_its_bytes_at_most(name: str, size: int) -> None:
     body = WIDE_TEXTS[name](WIDE * ((size - 200) // len(WIDE)))
     with traced() as memory:
-        parser, _ = parsed(body)
+        parser, _ = parsed_with_chunks(body)
         assert isinstance(parser.error, ChunkfoldError)
         parser.error.snapshot.model_dump()
     assert memory.peak < 6.2 * size
@@ -99,7 +99,7 @@ def test_a_large_event_to_repair_takes_at_most_200_mb(name: str, field: str, wid
         body = delta(**{field: "?", "y": "~"}).replace(b"?", TO_REPAIR[name] + b"a" * (size - 2 * MIB))
         body = body.replace(b"~", wide + b"a" * (2 * MIB - 400))
         with traced() as memory:
-            parser, _ = parsed(body)
+            parser, _ = parsed_with_chunks(body)
         assert (parser.end != "invalid") == is_read
         assert memory.peak < 200 * 10**6 + COST * READ
 
@@ -145,9 +145,9 @@ def test_only_the_strings_with_wide_characters_count_as_wide_text(wide: bytes, m
     monkeypatch.setattr(event_folder, "MAX_WIDE_TEXT", 100)
     event = delta(**{"content": "?", 'a "key"': "~", "b": "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 20_000})
     event = event.replace(b"?", wide + b"a" * (50 - len(wide))).replace(b"~", b'\\"' + wide + b"b" * (48 - len(wide)))
-    fits, _ = parsed(HI + event)
+    fits = parsed(HI + event)
     assert (fits.end, len(fits.snapshot.text)) == ("truncated", len("Hi") + 1 + 50 - len(wide))
-    exceeds, _ = parsed(HI + event.replace(b'a"', b'aa"'))
+    exceeds = parsed(HI + event.replace(b'a"', b'aa"'))
     assert_named(exceeds, "max_wide_text", 100)
     assert exceeds.snapshot.text == "Hi"
 
@@ -155,9 +155,9 @@ def test_only_the_strings_with_wide_characters_count_as_wide_text(wide: bytes, m
 def test_an_error_that_is_text_is_limited_by_its_size_only_if_it_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(payload, "MAX_WIDE_TEXT", 100)
     for text in (b"a" * 101, WIDE + b"a" * (100 - len(WIDE))):
-        fits, _ = parsed(HI + b"event: error\ndata: %b\n\n" % text)
+        fits = parsed(HI + b"event: error\ndata: %b\n\n" % text)
         assert (fits.end, str(fits.error)) == ("failed", text.decode())
-    exceeds, _ = parsed(HI + b"event: error\ndata: %b\n\n" % (WIDE + b"a" * (101 - len(WIDE))))
+    exceeds = parsed(HI + b"event: error\ndata: %b\n\n" % (WIDE + b"a" * (101 - len(WIDE))))
     assert_named(exceeds, "max_wide_text", 100)
     assert exceeds.snapshot.text == "Hi"
 
@@ -168,7 +168,7 @@ def test_a_long_id_and_a_long_name_take_at_most_200_mb(size: int) -> None:
     text = WIDE + b"a" * size
     body = b"id: %b\nevent: %b\ndata: {}\n\n" % (text, text)
     with traced() as memory:
-        parser, _ = parsed(body)
+        parser, _ = parsed_with_chunks(body)
     assert getattr(parser.error, "value", None) == (8 * MIB if size > 8 * MIB else None)
     assert memory.peak < 200 * 10**6 + COST * READ
 
@@ -179,12 +179,12 @@ def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
 ) -> None:
     event = delta(content="?").replace(b"?", b"\xff" + wide)
     monkeypatch.setattr(reading, "_LARGEST_WIDE", len(event) - len(b"data: \n\n"))
-    parser, _ = parsed(event)
+    parser = parsed(event)
     assert (parser.snapshot.text, parser.end) == ("\ufffd\N{GRINNING FACE}", "truncated")
-    parser, _ = parsed(HI + event.replace(wide, b"a" + wide))
+    parser = parsed(HI + event.replace(wide, b"a" + wide))
     assert (parser.snapshot.text, parser.end) == ("Hi", "invalid")
     assert "expected at most 16 MiB of JSON to repair" in str(parser.error)
-    parser, _ = parsed(event.replace(wide, b"a" * 100 + b"\\ud83d \\ude00"))
+    parser = parsed(event.replace(wide, b"a" * 100 + b"\\ud83d \\ude00"))
     assert parser.end == "truncated"
 
 

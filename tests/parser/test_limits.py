@@ -26,6 +26,7 @@ from limited import (
     fresh,
     in_reads,
     parsed,
+    parsed_with_chunks,
 )
 from measured_memory import only_garbage_of_these_tests, traced
 from shared_data import shared_data
@@ -145,14 +146,14 @@ LARGE_OPENINGS: dict[str, bytes] = {
 @pytest.mark.parametrize("opening", LARGE_OPENINGS.values(), ids=LARGE_OPENINGS)
 def test_json_before_the_first_event_that_is_larger_than_an_event_may_be(opening: bytes, rest: bytes) -> None:
     for size in (1, 3, 100, 10_000):
-        parser, chunks = parsed(opening + rest, size, max_event_size=200)
+        parser, chunks = parsed_with_chunks(opening + rest, size, max_event_size=200)
         parser.close()
         assert_named(parser, "max_event_size", 200)
         assert chunks == []
 
 
 def test_other_lines_before_the_first_event_are_ignored_however_many() -> None:
-    parser, chunks = parsed(b"a log\n" * 100 + delta(content="Hello") + DONE, max_event_size=200)
+    parser, chunks = parsed_with_chunks(b"a log\n" * 100 + delta(content="Hello") + DONE, max_event_size=200)
     assert ([one.text for one in chunks], parser.end) == (["Hello"], "done")
 
 
@@ -193,7 +194,7 @@ def test_the_limit_on_what_is_kept_does_not_depend_on_how_alike_events_are_cut(f
 
 def test_an_error_in_the_event_that_passes_the_limit_is_told() -> None:
     error = {"message": "overloaded", "code": 503}
-    parser, chunks = parsed(HI + chunk(choice(content="x" * 100), error=error) + HI, max_output_size=10)
+    parser, chunks = parsed_with_chunks(HI + chunk(choice(content="x" * 100), error=error) + HI, max_output_size=10)
     assert (parser.end, len(chunks)) == ("failed", 2)
     assert "overloaded" in str(parser.error)
 
@@ -222,15 +223,15 @@ def test_recordings_pass_by_exactly_their_own_output(subtests: pytest.Subtests) 
     for path in sorted(shared_data("recordings").glob("*.sse")):
         with subtests.test(path.stem):
             body = path.read_bytes()
-            parser, chunks = parsed(body)
+            parser, chunks = parsed_with_chunks(body)
             output = ChatCompletionAccumulator()
             for each in chunks:
                 output.add(each)
-            limited, same_chunks = parsed(body, max_output_size=output.output_size)
+            limited, same_chunks = parsed_with_chunks(body, max_output_size=output.output_size)
             assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
             assert (repr(limited.error), limited.anomalies) == (repr(parser.error), parser.anomalies)
             if output.output_size:
-                limited, some_chunks = parsed(body, max_output_size=output.output_size - 1)
+                limited, some_chunks = parsed_with_chunks(body, max_output_size=output.output_size - 1)
                 assert limited.end == "invalid"
                 assert some_chunks == chunks[: len(some_chunks)]
                 if parser.end != "invalid":  # what is no chunk is told first, if it comes in the same block
@@ -242,11 +243,11 @@ def test_recordings_pass_by_exactly_their_own_largest_event(subtests: pytest.Sub
     for path in sorted(shared_data("recordings").glob("*.sse")):
         with subtests.test(path.stem):
             body = path.read_bytes()
-            parser, chunks = parsed(body)
+            parser, chunks = parsed_with_chunks(body)
             largest = largest_of(body)
-            limited, same_chunks = parsed(body, 100, max_event_size=largest)
+            limited, same_chunks = parsed_with_chunks(body, 100, max_event_size=largest)
             assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
-            limited, some_chunks = parsed(body, 100, max_event_size=largest - 1)
+            limited, some_chunks = parsed_with_chunks(body, 100, max_event_size=largest - 1)
             assert some_chunks == chunks[: len(some_chunks)]
             assert_named(limited, "max_event_size", largest - 1)
 
@@ -307,7 +308,7 @@ LEGITIMATE = {
 
 @each_case("name", LEGITIMATE)
 def test_a_stream_with_less_output_than_the_limit_is_read(name: str) -> None:
-    parser, _ = parsed(LEGITIMATE[name] + STOP + DONE, max_output_size=SMALL_LIMIT)
+    parser = parsed(LEGITIMATE[name] + STOP + DONE, max_output_size=SMALL_LIMIT)
     assert parser.end == "finished"
 
 
@@ -349,8 +350,8 @@ def test_without_being_told_output_may_have_64_mi_characters() -> None:
 
 def test_none_turns_the_limit_off() -> None:
     body = b"".join(chunk(**fresh(n)) for n in range(200))
-    assert_named(parsed(body, max_output_size=1000)[0], "max_output_size", 1000)
-    assert parsed(body, max_output_size=None)[0].end == "empty"
+    assert_named(parsed(body, max_output_size=1000), "max_output_size", 1000)
+    assert parsed(body, max_output_size=None).end == "empty"
 
 
 # The body of a refusal
@@ -367,7 +368,7 @@ def refused(size: int) -> bytes:
 @each_case("read", [1000, ALLOWED - 1, ALLOWED, 10**7])
 @each_case("size", [100, ALLOWED - 1, ALLOWED])
 def test_a_refusal_of_up_to_64_kib_is_read_whole(size: int, read: int) -> None:
-    parser, _ = parsed(refused(size), read, status_code=503)
+    parser = parsed(refused(size), read, status_code=503)
     assert type(parser.error) is APIStatusError
     assert parser.error.message == "overloaded"
     assert parser.error.__cause__ is None
@@ -376,7 +377,7 @@ def test_a_refusal_of_up_to_64_kib_is_read_whole(size: int, read: int) -> None:
 @each_case("read", [1000, ALLOWED - 1, ALLOWED, ALLOWED + 1, 10**7])
 @each_case("size", [ALLOWED + 1, 10 * ALLOWED])
 def test_a_larger_refusal_says_that_it_was_cut(size: int, read: int) -> None:
-    parser, _ = parsed(refused(size), read, status_code=503)
+    parser = parsed(refused(size), read, status_code=503)
     error = parser.error
     assert (type(error), parser.end) == (APIStatusError, "failed")
     assert error.status_code == 503

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from cases import each_case
-from limited import HI, READ, STOP, assert_named, parsed
+from limited import HI, READ, STOP, assert_named, parsed, parsed_with_chunks
 from linear import assert_linear
 from measured_memory import only_garbage_of_these_tests, traced
 
@@ -78,7 +78,7 @@ TOO_MANY: dict[str, Callable[[int], bytes]] = {
 
 @each_case("name", TOO_MANY)
 def test_an_event_with_more_values_than_are_allowed_is_not_read(name: str) -> None:
-    parser, _ = parsed(HI + TOO_MANY[name](2_000), max_event_items=1_000)
+    parser = parsed(HI + TOO_MANY[name](2_000), max_event_items=1_000)
     assert_named(parser, "max_event_items", 1_000)
     assert parser.snapshot.text == "Hi"
 
@@ -90,7 +90,7 @@ def test_an_event_with_very_many_values_costs_little_more_than_its_bytes(name: s
     body = HI + TOO_MANY[name](MANY_ITEMS)
     for read in (READ, len(body)):
         with traced() as memory:
-            parser, _ = parsed(body, read)
+            parser, _ = parsed_with_chunks(body, read)
         assert_named(parser, "max_event_items", 250_000)
         assert parser.snapshot.text == "Hi"
         assert memory.peak < 8 * len(body)
@@ -102,13 +102,13 @@ def test_an_event_with_very_many_values_costs_little_more_than_its_bytes(name: s
 
 @pytest.mark.parametrize("start", [b"{", b"["])
 def test_a_whole_body_with_too_many_values_is_not_read(start: bytes) -> None:
-    parser, _ = parsed(start + b'"choices":[' + b"1," * MANY_ITEMS + b"1]}")
+    parser = parsed(start + b'"choices":[' + b"1," * MANY_ITEMS + b"1]}")
     assert_named(parser, "max_event_items", 250_000)
 
 
 def test_text_that_looks_like_values_is_none() -> None:
     text = ',[{"' * 500_000
-    parser, _ = parsed(delta(content=text) + STOP + DONE)
+    parser = parsed(delta(content=text) + STOP + DONE)
     assert parser.completion().text == text
 
 
@@ -128,17 +128,17 @@ def test_a_whole_completion_with_log_probabilities_is_read() -> None:
             }
         ],
     }
-    parser, _ = parsed(json.dumps(body).encode())
+    parser = parsed(json.dumps(body).encode())
     logprobs = parser.completion().choices[0].logprobs
     assert len(logprobs.content or ()) == 4000
 
 
 def test_without_a_limit_there_may_be_any_number_of_values() -> None:
     body = chunk(x=ones(300_000)) + HI
-    assert_named(parsed(body)[0], "max_event_items", 250_000)
-    assert parsed(body, max_event_items=None)[0].snapshot.text == "Hi"
-    assert parsed(body, max_event_items=300_020)[0].snapshot.text == "Hi"
-    assert_named(parsed(HI, max_event_items=5)[0], "max_event_items", 5)
+    assert_named(parsed(body), "max_event_items", 250_000)
+    assert parsed(body, max_event_items=None).snapshot.text == "Hi"
+    assert parsed(body, max_event_items=300_020).snapshot.text == "Hi"
+    assert_named(parsed(HI, max_event_items=5), "max_event_items", 5)
 
 
 PARTS = 10_000
@@ -174,9 +174,9 @@ MANY_PARTS: dict[str, Callable[[int], bytes]] = {
 )
 def test_an_event_has_no_more_choices_and_entries_than_that(name: str) -> None:
     """A model writes no ten thousand calls, and each takes some kilobytes until it stands in a snapshot."""
-    parser, _ = parsed(MANY_PARTS[name](PARTS))
+    parser = parsed(MANY_PARTS[name](PARTS))
     assert getattr(parser.error, "limit", None) is None
-    parser, _ = parsed(MANY_PARTS[name](PARTS + 1))
+    parser = parsed(MANY_PARTS[name](PARTS + 1))
     assert_named(parser, "max_event_parts", PARTS)
 
 
@@ -186,10 +186,10 @@ def test_a_block_has_no_more_payloads_than_that(most: int, monkeypatch: pytest.M
     assert raw_data.MAX_EVENT_PAYLOADS == 10_000
     monkeypatch.setattr(raw_data, "MAX_EVENT_PAYLOADS", most)
     line = b"data: {}\n"
-    parser, chunks = parsed(line * most + b"\n")
+    parser, chunks = parsed_with_chunks(line * most + b"\n")
     assert (parser.error and type(parser.error), len(chunks)) == (IncompleteStreamError, most)
     assert parser.anomalies[0].detail == f"{most} payloads"
-    parser, chunks = parsed(line * (most + 1) + b"\n")
+    parser, chunks = parsed_with_chunks(line * (most + 1) + b"\n")
     assert_named(parser, "max_event_payloads", most)
     assert len(chunks) == most
     assert parser.anomalies[0].detail == f"more than {most} payloads"
@@ -201,9 +201,9 @@ def test_the_payloads_of_a_block_together_have_half_as_many_more(begin: bytes) -
     calls = b",".join([b"{}"] * 999)
     lines = [b'data: {%b"choices":[{"delta":{"tool_calls":[%b]}}]}\n' % (begin, calls)] * 15
     more = b'data: {%b"choices":[{}]}\n' % begin
-    parser, _ = parsed(b"".join(lines) + b"\n")
+    parser = parsed(b"".join(lines) + b"\n")
     assert getattr(parser.error, "limit", None) is None
-    parser, chunks = parsed(b"".join([*lines, more]) + b"\n")
+    parser, chunks = parsed_with_chunks(b"".join([*lines, more]) + b"\n")
     assert_named(parser, "max_event_parts", 3 * PARTS // 2)
     assert len(chunks) == 15
 
@@ -216,9 +216,9 @@ def test_fields_of_a_wrong_type_are_counted_before_they_are_listed(most: int, mo
     def body(count: int) -> bytes:
         return chunk({**choice(), "logprobs": {"content": [{"token": 1}] * count}})
 
-    parser, _ = parsed(body(most) + HI)
+    parser = parsed(body(most) + HI)
     assert parser.snapshot.text == "Hi"
     assert [(anomaly.rule.id, anomaly.count) for anomaly in parser.anomalies] == [("CF209", most)]
-    parser, _ = parsed(body(most + 1) + HI)
+    parser = parsed(body(most + 1) + HI)
     assert (parser.end, parser.snapshot.text) == ("invalid", "")
     assert f"{most} fields of a wrong type" in str(parser.error)
