@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from cases import each_case
 from copies import pickled
+from limited import assert_named
 from linear import assert_linear
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser, LimitExceededError
+from chunkfold import ChatCompletionChunk, ChatCompletionParser
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import choice, chunk
 
@@ -98,8 +99,7 @@ def test_lists_that_add_up_are_measured_as_they_grow(name: str) -> None:
     parser = ChatCompletionParser(max_output_size=10_000)
     for _ in range(3000):
         parser.feed(chunk(GROWING[name]([{"a": "y" * 1000}])))
-    assert isinstance(parser.error, LimitExceededError)
-    assert parser.error.limit == "max_output_size"
+    assert_named(parser, "max_output_size", 10_000)
 
 
 def test_lists_that_grow_are_forgotten_when_they_are_replaced() -> None:

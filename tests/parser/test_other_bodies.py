@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from cases import each_case
+from limited import assert_named
 from parsed_bodies import parsed
 from played import ERROR, HI, STOP, cuts, play, rules, text, unterminated
 
@@ -14,7 +15,6 @@ from chunkfold import (
     APIStatusError,
     ChatCompletionParser,
     IncompleteStreamError,
-    LimitExceededError,
     NotAnEventStreamError,
     StreamEnd,
 )
@@ -184,8 +184,7 @@ def test_a_large_foreign_body_is_still_no_event_stream(size: int | None) -> None
 def test_a_completion_before_the_stream_has_its_items_counted() -> None:
     parser = ChatCompletionParser(max_event_items=3)
     parser.feed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n')
-    assert isinstance(parser.error, LimitExceededError)
-    assert parser.error.limit == "max_event_items"
+    assert_named(parser, "max_event_items", 3)
 
 
 # A status that is not 2xx

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cases import each_case
+from limited import assert_named
 from parsed_bodies import parsed
 from played import ERROR, HI, PING, ROLE, STOP, USAGE, cuts
 
@@ -11,7 +12,6 @@ from chunkfold import (
     ChatCompletionAccumulator,
     ChatCompletionParser,
     IncompleteStreamError,
-    LimitExceededError,
     StreamEnd,
     StreamStalledError,
     ThinkTags,
@@ -122,9 +122,7 @@ def test_what_a_callback_gets_is_emitted() -> None:
 @cuts
 @each_case("kind", OUTPUT)
 def test_max_output_size_counts_output_of_every_kind(kind: str, size: int | None) -> None:
-    error = parsed(delta(**OUTPUT[kind]) * 3 + STOP + DONE, size, max_output_size=0).error
-    assert type(error) is LimitExceededError
-    assert (error.limit, error.value) == ("max_output_size", 0)
+    assert_named(parsed(delta(**OUTPUT[kind]) * 3 + STOP + DONE, size, max_output_size=0), "max_output_size", 0)
 
 
 @cuts
@@ -137,5 +135,6 @@ def test_a_whole_message_is_bounded_like_its_deltas() -> None:
     """What shows at the end is noted once, also where the end is itself an error."""
     body = event({"choices": [{"index": 0, "message": {"content": "too long"}, "finish_reason": "stop"}]})
     parser = parsed(body, max_output_size=5)
-    assert (type(parser.error), parser.snapshot.text) == (LimitExceededError, "too long")
+    assert_named(parser, "max_output_size", 5)
+    assert parser.snapshot.text == "too long"
     assert {one.rule.id: one.count for one in parser.anomalies}["CF216"] == 1
