@@ -25,9 +25,6 @@ from chunkfold.testing import (
 OTHER_KEY = "marked/key+with=signs&more"
 
 
-# Keys
-
-
 def echoed(request: ReceivedRequest) -> str:
     return f"keys: {request.headers['authorization']} {request.headers['x-api-key']} {request.query}"
 

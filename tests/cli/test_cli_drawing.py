@@ -200,6 +200,13 @@ def test_a_line_of_code_is_coloured_at_most_twice(
     assert sum(sizes) <= most * len(code)
 
 
+def test_a_live_view_needs_no_more_than_a_string_to_draw_on() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=2, height=1, _environ={"TERM": "xterm"})
+    with LiveView(console) as view:
+        view.add_text(DOCUMENT)
+    assert "\x1b[?25h" in written_to(console)
+
+
 # What it costs
 
 
@@ -292,13 +299,3 @@ def test_finished_blocks_are_printed_once() -> None:
             view.add_text(f"{number:04}\n\n")
     # A block is drawn while it is open, and once for good.
     assert max(written_to(console).count(f"{number:04}") for number in range(300)) <= 3
-
-
-# Rows of Markdown
-
-
-def test_a_live_view_needs_no_more_than_a_string_to_draw_on() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=2, height=1, _environ={"TERM": "xterm"})
-    with LiveView(console) as view:
-        view.add_text(DOCUMENT)
-    assert "\x1b[?25h" in written_to(console)

@@ -45,9 +45,6 @@ from chunkfold.testing.body_events import difference_of
 LONG = StreamBuilder().text(*"abcdefghij").finish().done()
 
 
-# Parsers
-
-
 def splits_like_python(body: bytes) -> dict[str, Any]:
     return parse(body.decode().splitlines())
 

@@ -182,6 +182,17 @@ def test_a_wrong_argument_of_a_recorder(response: Any, options: dict[str, Any], 
         Recorder(response, **options)
 
 
+class Disguised:
+    """A response that tells of another request."""
+
+    def __init__(self, response: httpx.Response, url: str, headers: dict[str, str]) -> None:
+        self.response = response
+        self.request = type("Request", (), {"url": url, "headers": headers})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.response, name)
+
+
 @pytest.mark.parametrize(
     ("url", "headers"),
     [
@@ -309,17 +320,3 @@ def test_what_comes_after_the_end_is_not_taken() -> None:
     recorder.close()
     assert list(reads) == [WORLD]
     assert recorder.recording.body == HELLO
-
-
-# Secrets
-
-
-class Disguised:
-    """A response that tells of another request."""
-
-    def __init__(self, response: httpx.Response, url: str, headers: dict[str, str]) -> None:
-        self.response = response
-        self.request = type("Request", (), {"url": url, "headers": headers})
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.response, name)
