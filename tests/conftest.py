@@ -21,6 +21,9 @@ sys.dont_write_bytecode = False
 os.environ["SSL_CERT_FILE"] = ""
 os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 
+# A failed assertion of a helper shows its values, as one of a test does.
+pytest.register_assert_rewrite(*(path.stem for path in (Path(__file__).parent / "helpers").glob("*.py")))
+
 # No deadline for a single example: the machine may be busy, with the other half of these tests to begin with. What has
 # to be looked for longer says so, most of it in the slow suite.
 settings.register_profile("no deadline", deadline=None, max_examples=50)
