@@ -1,6 +1,7 @@
 """Small bodies, and a parser that has read one when the bytes stop in one of four ways."""
 
 from collections.abc import Callable
+from typing import Any
 
 from cases import each_case
 
@@ -19,7 +20,6 @@ USAGE = chunk(usage=usage(1, 2))
 PING = b": ping\n\n"
 ERROR = event({"error": {"message": "overloaded", "type": "server_error", "code": 503}})
 GARBAGE = b"data: garbage\n\n"
-LIMIT = 1000  # bytes; what `play` allows an event, so that one below is too large
 
 
 def rules(parser: ChatCompletionParser) -> list[str]:
@@ -48,10 +48,10 @@ WAYS_OUT: dict[str, Callable[[ChatCompletionParser, ManualClock], list[ChatCompl
 }
 
 
-def play(body: bytes, way_out: str, size: int | None = None) -> ChatCompletionParser:
+def play(body: bytes, way_out: str = "close", size: int | None = None, **options: Any) -> ChatCompletionParser:
     """The bytes come, and then the body ends, the transport fails, nothing but pings come, or the consumer leaves."""
     clock = ManualClock(100.0)
-    parser = ChatCompletionParser(clock=clock, total_timeout=60, max_event_size=LIMIT)
+    parser = ChatCompletionParser(clock=clock, total_timeout=60, **options)
     for piece in cut_every(body, size or len(body) or 1) or [body]:
         parser.feed(piece)
     WAYS_OUT[way_out](parser, clock)

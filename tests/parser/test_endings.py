@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from played import BROKEN_LINE, HI, STOP, play
 from shared_data import shared_data
 
 from chunkfold import (
@@ -17,13 +18,10 @@ from chunkfold import (
 )
 from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, Rule
 from chunkfold.parser.endings import Facts, Stop, Verdict, judge
-from chunkfold.testing import DONE, ManualClock, choice, chunk, delta, event
+from chunkfold.testing import DONE, choice, chunk, delta, event
 
-HI = delta(content="Hi")
-STOP = delta("stop")
 UNEXPLAINED = event({"status": "worker restarted"})
 NO_HEAD = event({"object": "chat.completion.chunk", "choices": [choice(content="Hi")]})
-RESET = ConnectionResetError("gone")
 BOTH = (False, True)
 OURS = frozenset(rule.id for rule in (DONE_MISSING, FINISH_MISSING, LATE_FAULT))
 
@@ -81,22 +79,6 @@ def test_every_row_of_the_table_decides_something() -> None:
 # Strict mode: which rules
 
 
-def run(body: bytes, way_out: str = "close", **options: Any) -> ChatCompletionParser:
-    clock = ManualClock()
-    parser = ChatCompletionParser(clock=clock, progress_timeout=60, **options)
-    parser.feed(body)
-    if way_out == "close":
-        parser.close()
-    elif way_out == "interrupt":
-        parser.interrupt(RESET)
-    elif way_out == "leave":
-        parser.leave()
-    else:
-        clock.advance(61)
-        parser.feed(b": ping\n\n")
-    return parser
-
-
 def refusal(parser: ChatCompletionParser) -> str | None:
     """The id of the rule that strict mode refused, None if it refused none."""
     if type(parser.error) is not InvalidStreamError or parser.error.rule is None:
@@ -126,7 +108,7 @@ NULLS = HI + b"data: null\n\n" + STOP
     ],
 )
 def test_strict_refuses_the_rules_it_is_given(options: dict[str, Any], refused: str | None) -> None:
-    parser = run(NULLS, **options)
+    parser = play(NULLS, **options)
     assert refusal(parser) == refused
     assert (parser.end is StreamEnd.FINISHED) is (refused is None)
     assert "CF105" in {anomaly.rule.id for anomaly in parser.anomalies}
@@ -135,12 +117,12 @@ def test_strict_refuses_the_rules_it_is_given(options: dict[str, Any], refused: 
 def test_a_missing_finish_reason_can_be_refused_alone() -> None:
     """Gateways turn an error in the middle of a stream into a bare [DONE]."""
     body = HI + b"data: null\n\n" + DONE
-    assert run(body).completion().text == "Hi"
-    assert refusal(run(body, strict=("CF502",))) == "CF502"
+    assert play(body).completion().text == "Hi"
+    assert refusal(play(body, strict=("CF502",))) == "CF502"
 
 
 def test_the_rule_that_is_named_is_the_first_that_is_refused() -> None:
-    error = run(HI + b"data: null\n\n" + delta(content=5), strict=("CF501",)).error
+    error = play(HI + b"data: null\n\n" + delta(content=5), strict=("CF501",)).error
     assert (type(error), getattr(error, "rule", ...)) == (InvalidChunkError, None)
 
 
@@ -189,15 +171,15 @@ def test_what_is_no_collection_of_rule_ids(option: str, ids: Any, kind: type[Exc
     ],
 )
 def test_strict_at_the_end(body: bytes, way_out: str, end: str, rule: str | None) -> None:
-    parser = run(body, way_out, strict=True)
+    parser = play(body, way_out, strict=True)
     assert (parser.end, refusal(parser)) == (end, rule)
 
 
 @pytest.mark.parametrize("way_out", ["interrupt", "stall"])
 def test_a_late_fault_is_refused_where_it_is_named(way_out: str) -> None:
-    parser = run(HI + STOP, way_out, strict=("CF507",))
+    parser = play(HI + STOP, way_out, strict=("CF507",))
     assert refusal(parser) == "CF507"
-    assert (parser.error is not None and parser.error.__cause__) is (RESET if way_out == "interrupt" else None)
+    assert (parser.error is not None and parser.error.__cause__) is (BROKEN_LINE if way_out == "interrupt" else None)
 
 
 # Objects that nobody can explain
@@ -213,7 +195,7 @@ def test_a_late_fault_is_refused_where_it_is_named(way_out: str) -> None:
     ],
 )
 def test_an_unexplained_object_is_quoted_where_the_stream_is_incomplete(body: bytes, end: str) -> None:
-    parser = run(body)
+    parser = play(body)
     assert parser.end == end
     assert type(parser.error) is IncompleteStreamError
     assert '{"status":"worker restarted"}' in str(parser.error)
@@ -230,7 +212,7 @@ def test_an_unexplained_object_is_quoted_where_the_stream_is_incomplete(body: by
     ],
 )
 def test_usage_of_an_unexplained_object(body: bytes, usage: int | None) -> None:
-    parser = run(body + DONE)
+    parser = play(body + DONE)
     assert parser.end == "finished"
     assert (parser.snapshot.usage and parser.snapshot.usage.total_tokens) == usage
     assert [one.rule.id for one in parser.anomalies if one.rule.id == "CF219"] == ["CF219"]
@@ -238,13 +220,13 @@ def test_usage_of_an_unexplained_object(body: bytes, usage: int | None) -> None:
 
 def test_an_unexplained_object_is_only_noted_where_every_choice_finished() -> None:
     for body in (HI + UNEXPLAINED + STOP + DONE, HI + STOP + UNEXPLAINED + DONE):
-        parser = run(body)
+        parser = play(body)
         assert parser.end is StreamEnd.FINISHED
         assert [one.rule.id for one in parser.anomalies] == ["CF219"]
 
 
 def test_an_unexplained_object_is_quoted_in_bounds_and_escaped() -> None:
-    parser = run(HI + event({"status": "\x1b[31m" + "x" * 10_000}) + DONE)
+    parser = play(HI + event({"status": "\x1b[31m" + "x" * 10_000}) + DONE)
     assert str(parser.error).isprintable()
     assert len(str(parser.error)) < 500
 
@@ -270,7 +252,7 @@ def test_an_unexplained_object_is_quoted_in_bounds_and_escaped() -> None:
     ],
 )
 def test_what_a_chunk_without_choices_may_be_is_no_unexplained_object(payload: dict[str, Any]) -> None:
-    parser = run(HI + event(payload) + DONE)
+    parser = play(HI + event(payload) + DONE)
     assert parser.end is StreamEnd.DONE
     assert "CF219" not in {one.rule.id for one in parser.anomalies}
 
@@ -280,7 +262,7 @@ def test_what_a_chunk_without_choices_may_be_is_no_unexplained_object(payload: d
 
 def test_an_error_that_a_gateway_swallowed_can_be_refused() -> None:
     body = shared_data("recordings-2/portkey__bedrock-errmid.sse").read_bytes()
-    assert refusal(run(body, strict=("CF502",))) == "CF502"
+    assert refusal(play(body, strict=("CF502",))) == "CF502"
 
 
 # Events of another API
@@ -307,7 +289,7 @@ ELSEWHERE = {
 @each_case("name", ELSEWHERE)
 def test_events_of_another_api_are_invalid(name: str, last: bytes) -> None:
     body = ELSEWHERE[name]
-    parser = run(b": ping\n\n" + body + last)
+    parser = play(b": ping\n\n" + body + last)
     assert parser.end is StreamEnd.INVALID
     assert type(parser.error) is InvalidChunkError
     assert parser.error.position == len(b": ping\n\n")
@@ -332,10 +314,10 @@ def test_events_of_another_api_are_invalid(name: str, last: bytes) -> None:
     ],
 )
 def test_what_is_not_another_api(body: bytes, way_out: str, end: str) -> None:
-    assert run(body, way_out).end == end
+    assert play(body, way_out).end == end
 
 
 def test_every_rule_can_be_named() -> None:
     ids = [rule.id for rule in RULES]
     assert ChatCompletionParser(strict=ids, tolerate=ids).end is None
-    assert run(chunk(choice("stop", content="Hi")) + DONE, strict=ids).end is StreamEnd.FINISHED
+    assert play(chunk(choice("stop", content="Hi")) + DONE, strict=ids).end is StreamEnd.FINISHED

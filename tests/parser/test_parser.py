@@ -9,7 +9,7 @@ import pytest
 from cases import each_case
 from copies import pickled
 from parsed_bodies import parsed
-from played import ERROR, GARBAGE, HI, LIMIT, PING, ROLE, STOP, USAGE, WAYS_OUT, cuts, play, rules, text
+from played import ERROR, GARBAGE, HI, PING, ROLE, STOP, USAGE, WAYS_OUT, cuts, play, rules, text
 
 from chunkfold import (
     APIError,
@@ -29,6 +29,7 @@ from chunkfold import (
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import DONE, choice, chunk, cut_every, delta, event
 
+LIMIT = 1000  # bytes that an event may have, so that this one is too large
 LARGE = text("x" * LIMIT)
 
 
@@ -181,7 +182,7 @@ RAISED: dict[str, type[ChunkfoldError] | tuple[type[ChunkfoldError], ...] | None
 def test_ends(what_came: str, size: int | None) -> None:
     body, ends = ENDS[what_came]
     for way_out, expected in zip(WAYS_OUT, ends, strict=True):
-        check_end(play(body, way_out, size), expected)
+        check_end(play(body, way_out, size, max_event_size=LIMIT), expected)
 
 
 def check_end(parser: ChatCompletionParser, expected: str) -> None:
@@ -216,7 +217,7 @@ def check_completion(parser: ChatCompletionParser) -> None:
 @each_case("what_came", ENDS)
 def test_nothing_has_an_effect_after_the_end(what_came: str) -> None:
     for way_out in WAYS_OUT:
-        parser = play(ENDS[what_came][0], way_out)
+        parser = play(ENDS[what_came][0], way_out, max_event_size=LIMIT)
         before = state_of(parser)
         assert parser.feed(HI + STOP + ERROR) == []
         assert parser.close() == []
