@@ -26,12 +26,13 @@ from command_line import (
     run,
     started,
 )
+from parsed_bodies import parsed
+from recorded_streams import recorded_reads
 from shared_data import shared_data
 
 from chunkfold import RULES, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
-from chunkfold.recording import RecordedRead, Recording
 from chunkfold.rule_examples import example_of
 from chunkfold.testing import (
     DONE,
@@ -66,13 +67,6 @@ def objects(*arguments: str, body: bytes) -> tuple[list[dict[str, Any]], dict[st
     """The frames and the verdict, as a program reads them."""
     *frames, last = map(json.loads, inspect("-", "--json", *arguments, body=body).stdout.splitlines())
     return frames, last["verdict"]
-
-
-def parsed(body: bytes) -> ChatCompletionParser:
-    parser = ChatCompletionParser(status_code=200)
-    parser.feed(body)
-    parser.close()
-    return parser
 
 
 # What is shown of a stream
@@ -304,7 +298,7 @@ def test_recorded_streams_show_the_rules_of_the_parser() -> None:
 
 def check_against_the_parser(body: bytes) -> ChatCompletionParser:
     """Hold what a program reads to the parser, and give that."""
-    parser = parsed(body)
+    parser = parsed(body, status_code=200)
     frames, verdict = objects(body=body)
     rules = [(anomaly.rule.id, anomaly.count, anomaly.offset, anomaly.detail) for anomaly in parser.anomalies]
     assert [(rule["rule"], rule["count"], rule["offset"], rule["detail"]) for rule in verdict["anomalies"]] == rules
@@ -351,8 +345,7 @@ def test_no_frame_is_kept() -> None:
 def recording(tmp_path: Path, *reads: tuple[float, bytes], **more: Any) -> str:
     """The path of a recording of these reads."""
     path = tmp_path / "answer.jsonl"
-    headers = {"x-request-id": "req_1"}
-    Recording(tuple(RecordedRead(*read) for read in reads), headers=headers, headers_at=0.25, **more).save(path)
+    recorded_reads(*reads, headers={"x-request-id": "req_1"}, headers_at=0.25, **more).save(path)
     return str(path)
 
 
@@ -423,7 +416,7 @@ def test_an_answer_whose_index_wanders_is_one_choice_as_for_chat() -> None:
 )
 def test_a_recording_is_recognised_behind_blanks(before: bytes, end: bytes, tmp_path: Path) -> None:
     file = tmp_path / "recording.jsonl"
-    line = Recording((RecordedRead(0.5, ROLE + HI + STOP + DONE),), headers_at=0.1).dumps()
+    line = recorded_reads((0.5, ROLE + HI + STOP + DONE), headers_at=0.1).dumps()
     file.write_bytes((before + line).rstrip(b"\n") + end)
     assert "seconds" in inspect(str(file)).stdout
     assert run("replay", str(file)).stdout == "Hi"
