@@ -72,6 +72,8 @@ DETAILS = {
     "but a text without a type after encrypted data with an id is another block":
         ([[encrypted("x", "rs_1")], [{"index": 0, "text": "a"}], [{"index": 0, "text": "A"}]],
          [encrypted("x", "rs_1"), {"index": 0, "text": "aA"}]),
+    "not after a summary with an id":
+        ([[summary("a", id="rs_1")], [{"index": 0, "text": "b"}]], [{**summary("a", id="rs_1"), "text": "b"}]),
     "encrypted data of another id is another block, at the same index too (OpenRouter)":
         ([[encrypted("x", "rs_1")], [encrypted("y", "rs_2")], [encrypted("z")], [encrypted("!", "rs_2")]],
          [encrypted("x", "rs_1"), encrypted("yz!", "rs_2")]),
@@ -308,6 +310,7 @@ BLOCKS = {
     "by index":
         ([[block(index=0), block(index=1)], [block("!", index=0)]], [block("hm!", index=0), block(index=1)], "hmhm!"),
     "by id": ([[block(id="a")], [block(id="b")]], [block(id="a"), block(id="b")], "hmhm"),
+    "a number beside the signature": ([[block()], [block(5, signature="s")]], [block(signature="s")], "hm"),
     "by signature, where the text is left out":
         ([[block("", signature=signature)] for signature in ("s", "s", "t", "", "t")],
          [block("", signature=signature) for signature in ("s", "t")], None),
