@@ -1,7 +1,7 @@
 """Fold the bytes of one record into its row. A fault in a record is reported in its row and never raises.
 
-A process that folds a billion records meets every kind of fault. So each value is checked against its column: a value
-of the wrong type is left out, and so is one that no column can hold, such as a number beyond 64 bits.
+A process that folds a billion records meets every kind of fault. A completion already has no value of a wrong type; one
+that no column can hold, such as a number beyond 64 bits, is left out here.
 """
 
 from collections.abc import Iterator
@@ -12,14 +12,9 @@ from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, Too
 from chunkfold.arguments import check_count
 from chunkfold.errors import APIError, exceeded
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.json_text.values import is_int64, is_list
+from chunkfold.json_text.values import is_int64
 from chunkfold.models.completion import ChatCompletion, Choice
 from chunkfold.models.shared import CompletionUsage
-from chunkfold.models.tool_calls import (
-    ChatCompletionMessageCustomToolCall,
-    ChatCompletionMessageFunctionToolCall,
-    FunctionCall,
-)
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.recording import Recording, replay
@@ -136,18 +131,16 @@ def _message(completion: ChatCompletion) -> Message:
 
 
 def _tool_calls(choice: Choice) -> Iterator[ToolCall]:
-    calls: object = choice.message.tool_calls
-    for call in calls if is_list(calls) else ():
-        if isinstance(call, ChatCompletionMessageFunctionToolCall | ChatCompletionMessageCustomToolCall):
-            yield {
-                "choice": _integer(choice.index),
-                "id": _text(call.id),
-                "type": _text(call.type),
-                "name": _text(call.name or None),
-                "arguments": _text(call.arguments),
-            }
+    for call in choice.message.tool_calls:
+        yield {
+            "choice": _integer(choice.index),
+            "id": _text(call.id),
+            "type": _text(call.type),
+            "name": _text(call.name or None),
+            "arguments": _text(call.arguments),
+        }
     legacy = choice.message.function_call
-    if isinstance(legacy, FunctionCall):
+    if legacy is not None:
         yield {
             "choice": _integer(choice.index),
             "id": None,
@@ -158,7 +151,7 @@ def _tool_calls(choice: Choice) -> Iterator[ToolCall]:
 
 
 def _usage(sent: CompletionUsage | None) -> Usage:
-    usage = sent if isinstance(sent, CompletionUsage) else CompletionUsage()
+    usage = sent or CompletionUsage()
     return {
         "prompt_tokens": _integer(usage.prompt_tokens),
         "completion_tokens": _integer(usage.completion_tokens),
@@ -187,11 +180,11 @@ def _timing(recording: Recording, noted: StreamTiming, completion_tokens: int | 
     }
 
 
-def _text(value: object) -> str | None:
-    """The value if it is a text, as every encoding can write it; else None."""
-    return well_formed(value) if isinstance(value, str) else None
+def _text(value: str | None) -> str | None:
+    """The text as every encoding can write it, None if there is none."""
+    return None if value is None else well_formed(value)
 
 
-def _integer(value: object) -> int | None:
-    """The value if it is a whole number that a column can hold; else None."""
+def _integer(value: int | None) -> int | None:
+    """The number if a column can hold it, else None."""
     return value if is_int64(value) else None
