@@ -69,11 +69,6 @@ def _stream(*deltas: str, finish_reason: str = '"stop"') -> bytes:
     return b"".join(map(_delta, deltas)) + _delta("{}", finish_reason) + _DONE
 
 
-def _calls(*fragments: str) -> bytes:
-    """A whole stream with one tool call fragment in each chunk."""
-    return _stream(*(f'{{"tool_calls":[{fragment}]}}' for fragment in fragments), finish_reason='"tool_calls"')
-
-
 _HI: Final = _delta('{"role":"assistant","content":"Hi"}')
 _STOP: Final = _delta("{}", '"stop"')
 _CALL: Final = '{"index":0,"id":"call_a","type":"function","function":{"name":"look_up","arguments":"{\\"q\\":1}"}}'
@@ -83,15 +78,15 @@ def _usage(counts: str) -> bytes:
     return _chunk("", f',"usage":{{{counts}}}')
 
 
-def _called(body: bytes, *calls: ExampleCall) -> Example:
+def _called(*fragments: str, calls: tuple[ExampleCall, ...] = (ExampleCall(),)) -> Example:
+    """A whole stream with one tool call fragment in each chunk."""
+    body = _stream(*(f'{{"tool_calls":[{fragment}]}}' for fragment in fragments), finish_reason='"tool_calls"')
     return Example(body, "", calls=calls, finish_reason="tool_calls")
 
 
-def _failed(body: bytes, message: str, status: int | None) -> Example:
-    return Example(body, finish_reason=None, end="failed", error=(message, status))
-
-
-_LOOK_UP: Final = ExampleCall()
+def _failed(events: bytes, message: str, status: int | None) -> Example:
+    """Text, then events that end the stream with an error."""
+    return Example(_HI + events, finish_reason=None, end="failed", error=(message, status))
 
 
 EXAMPLES: Final[dict[str, Example]] = {
@@ -132,57 +127,53 @@ EXAMPLES: Final[dict[str, Example]] = {
         b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},'
         b'"finish_reason":"stop"}]}\n\n' + _DONE
     ),
-    "CF217": _called(_calls(f"null,{_CALL}"), _LOOK_UP),
+    "CF217": _called(f"null,{_CALL}"),
     "CF218": Example(_stream('{"audio":{"id":"a","data":"aGV"}}', '{"audio":{"data":"sbG8="}}'), "", audio="aGVsbG8="),
     "CF219": Example(_HI + b'data: {"status":"worker restarted"}\n\n' + _STOP + _DONE),
     "CF220": Example(
         _stream('{"role":"tool","tool_call_id":"call_a","content":"[1]"}', '{"role":"assistant","content":"Hi"}')
     ),
     "CF221": Example(_HI + _STOP.replace(b'"index":0', b'"index":1') + _DONE, is_for_one=True),
-    "CF301": _called(_calls(_CALL.replace('"index":0,', "")), _LOOK_UP),
-    "CF302": _called(_calls(_CALL.replace('"id":"call_a",', "")), ExampleCall(id=None)),
-    "CF303": _called(_calls(_CALL.replace('"call_a"', "7")), ExampleCall(id="7")),
+    "CF301": _called(_CALL.replace('"index":0,', "")),
+    "CF302": _called(_CALL.replace('"id":"call_a",', ""), calls=(ExampleCall(id=None),)),
+    "CF303": _called(_CALL.replace('"call_a"', "7"), calls=(ExampleCall(id="7"),)),
     "CF304": _called(
-        _calls(
-            '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":""}}',
-            '{"index":0,"id":"call_b","function":{"arguments":"{}"}}',
-        ),
-        ExampleCall(arguments="{}"),
+        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":""}}',
+        '{"index":0,"id":"call_b","function":{"arguments":"{}"}}',
+        calls=(ExampleCall(arguments="{}"),),
     ),
-    "CF305": _called(_calls(_CALL, _CALL.replace("call_a", "call_b")), _LOOK_UP, ExampleCall(id="call_b")),
-    "CF306": _called(_calls(_CALL, _CALL.replace('"index":0', '"index":1')), _LOOK_UP, _LOOK_UP),
+    "CF305": _called(_CALL, _CALL.replace("call_a", "call_b"), calls=(ExampleCall(), ExampleCall(id="call_b"))),
+    "CF306": _called(_CALL, _CALL.replace('"index":0', '"index":1'), calls=(ExampleCall(), ExampleCall())),
     "CF307": _called(
-        _calls(_CALL, '{"index":0,"function":{"name":"look_up","arguments":" "}}'), ExampleCall(arguments='{"q":1} ')
+        _CALL,
+        '{"index":0,"function":{"name":"look_up","arguments":" "}}',
+        calls=(ExampleCall(arguments='{"q":1} '),),
     ),
     "CF308": _called(
-        _calls(
-            '{"index":0,"id":"call_a","function":{"name":"look"}}',
-            '{"index":0,"function":{"name":"_up","arguments":"{}"}}',
-        ),
-        ExampleCall(arguments="{}"),
+        '{"index":0,"id":"call_a","function":{"name":"look"}}',
+        '{"index":0,"function":{"name":"_up","arguments":"{}"}}',
+        calls=(ExampleCall(arguments="{}"),),
     ),
     "CF309": _called(
-        _calls(_CALL, '{"index":0,"id":"call_a","function":{"name":"other","arguments":" "}}'),
-        ExampleCall(arguments='{"q":1} '),
+        _CALL,
+        '{"index":0,"id":"call_a","function":{"name":"other","arguments":" "}}',
+        calls=(ExampleCall(arguments='{"q":1} '),),
     ),
-    "CF310": _called(_calls('{"index":0,"id":"call_a","function":{"name":"look_up","arguments":{"q":1}}}'), _LOOK_UP),
+    "CF310": _called('{"index":0,"id":"call_a","function":{"name":"look_up","arguments":{"q":1}}}'),
     "CF311": _called(
-        _calls(
-            '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{}"}}',
-            '{"index":0,"function":{"arguments":"{\\"q\\":1}"}}',
-        ),
-        ExampleCall(arguments='{}{"q":1}'),
+        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{}"}}',
+        '{"index":0,"function":{"arguments":"{\\"q\\":1}"}}',
+        calls=(ExampleCall(arguments='{}{"q":1}'),),
     ),
     "CF312": _called(
-        _calls(_CALL, '{"index":0,"function":{"arguments":"{\\"q\\":2}"}}'), ExampleCall(arguments='{"q":1}{"q":2}')
+        _CALL,
+        '{"index":0,"function":{"arguments":"{\\"q\\":2}"}}',
+        calls=(ExampleCall(arguments='{"q":1}{"q":2}'),),
     ),
-    "CF313": _called(_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"'), _LOOK_UP),
+    "CF313": _called(_CALL)._replace(body=_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"')),
     "CF314": _called(
-        _calls(
-            '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{\\"q\\""}}',
-            '{"index":1,"function":{"arguments":":1}"}}',
-        ),
-        _LOOK_UP,
+        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{\\"q\\""}}',
+        '{"index":1,"function":{"arguments":":1}"}}',
     ),
     "CF401": Example(
         _HI
@@ -215,20 +206,14 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF505": Example(_HI + _STOP + _delta('{"content":"!"}') + _DONE, "Hi!"),
     "CF506": Example(_stream('{"content":"Hi"}', finish_reason='"eos"'), finish_reason="eos"),
     "CF507": Example(_HI + _STOP, is_broken=True),
-    "CF601": _failed(_HI + b'event: error\ndata: {"message":"overloaded","code":503}\n\n', "overloaded", 503),
-    "CF602": _failed(
-        _HI + b'error: {"code":400,"message":"the context is too long"}\n\n', "the context is too long", 400
-    ),
-    "CF603": _failed(_HI + b'data: {"error":"overloaded","error_type":"overloaded"}\n\n', "overloaded", 503),
+    "CF601": _failed(b'event: error\ndata: {"message":"overloaded","code":503}\n\n', "overloaded", 503),
+    "CF602": _failed(b'error: {"code":400,"message":"the context is too long"}\n\n', "the context is too long", 400),
+    "CF603": _failed(b'data: {"error":"overloaded","error_type":"overloaded"}\n\n', "overloaded", 503),
     "CF604": _failed(
-        _HI + b'data: {"object":"error","message":"bad prompt","type":"BadRequestError","code":400}\n\n',
-        "bad prompt",
-        400,
+        b'data: {"object":"error","message":"bad prompt","type":"BadRequestError","code":400}\n\n', "bad prompt", 400
     ),
     "CF605": _failed(
-        _HI + b'data: {"base_resp":{"status_code":1002,"status_msg":"rate limit"},"choices":null}\n\n',
-        "rate limit",
-        429,
+        b'data: {"base_resp":{"status_code":1002,"status_msg":"rate limit"},"choices":null}\n\n', "rate limit", 429
     ),
     "CF606": Example(
         _HI + _delta("{}", '"network_error"'),
@@ -244,12 +229,12 @@ EXAMPLES: Final[dict[str, Example]] = {
         error=("no such model", 404),
     ),
     "CF608": _failed(
-        _HI + _chunk('{"index":0,"delta":{},"error":{"code":504,"message":"Upstream idle timeout exceeded"}}'),
+        _chunk('{"index":0,"delta":{},"error":{"code":504,"message":"Upstream idle timeout exceeded"}}'),
         "Upstream idle timeout exceeded",
         504,
     ),
     "CF609": _failed(
-        _HI + b'data: {"error": "can only concatenate str (not "int") to str"}\n\n',
+        b'data: {"error": "can only concatenate str (not "int") to str"}\n\n',
         '{"error": "can only concatenate str (not "int") to str"}',
         None,
     ),
