@@ -16,7 +16,7 @@ A_CHUNK: Final = "a chunkfold.ChatCompletionChunk"
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
     """Check that an argument is of one of some types; `expected` is the same in words."""
     if not isinstance(value, kinds):
-        raise _wrong_type(name, expected, value)
+        raise wrong_type(name, expected, value)
 
 
 def check_flag(name: str, value: object) -> None:
@@ -29,7 +29,7 @@ def check_count(name: str, value: object) -> None:
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong_type(name, "an int or None", value)
+        raise wrong_type(name, "an int or None", value)
     if value < 0:
         raise ValueError(f"{name}: expected 0 or more, received {value}")
 
@@ -58,7 +58,7 @@ def check_time(name: str, value: object) -> None:
 def check_callable(name: str, value: object, *, optional: bool = False) -> None:
     """Check a callback, or None if it is optional."""
     if not callable(value) and not (value is None and optional):
-        raise _wrong_type(name, "a callable or None" if optional else "a callable", value)
+        raise wrong_type(name, "a callable or None" if optional else "a callable", value)
 
 
 def as_bytes(data: Any) -> bytes:
@@ -71,11 +71,12 @@ def as_bytes(data: Any) -> bytes:
 def _seconds(name: str, value: object, expected: str) -> float:
     """The value, which has to be seconds: a number that a float can be."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise _wrong_type(name, expected, value)
+        raise wrong_type(name, expected, value)
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise ValueError(f"{name}: expected {expected}, received one that is too large")
     return value
 
 
-def _wrong_type(name: str, expected: str, value: object) -> TypeError:
+def wrong_type(name: str, expected: str, value: object) -> TypeError:
+    """The error for an argument of another type than `expected` says in words."""
     return TypeError(f"{name}: expected {expected}, received {excerpt(value)}")

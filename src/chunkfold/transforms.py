@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
-from chunkfold.arguments import A_CHUNK, check_flag, check_instance
-from chunkfold.excerpts import excerpt
+from chunkfold.arguments import A_CHUNK, check_flag, check_instance, wrong_type
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models.base import Model
@@ -54,8 +53,7 @@ def check_transforms(transforms: Sequence[object]) -> None:
     for place, transform in enumerate(transforms):
         methods = [getattr(transform, name, None) for name in ("feed", "close")]
         if isinstance(transform, type) or not all(map(callable, methods)):
-            what = f"expected a transform, such as ThinkTags(), received {excerpt(transform)}"
-            raise TypeError(f"transforms[{place}]: {what}")
+            raise wrong_type(f"transforms[{place}]", "a transform, such as ThinkTags()", transform)
 
 
 class ThinkTags:

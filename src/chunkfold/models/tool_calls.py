@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, overload
 
 from pydantic import BaseModel, PrivateAttr
 
-from chunkfold.arguments import check_instance
-from chunkfold.excerpts import excerpt
+from chunkfold.arguments import check_instance, wrong_type
 from chunkfold.json_text.parsing import OBJECT, adapter_of, first_of_equal
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
@@ -23,6 +22,7 @@ ToolTypes = Mapping[str, Any]
 
 NEXT_OBJECT: Final = re.compile(r"\}[ \t\n\r]*+\{")
 """Where another object may follow an object in arguments, if it is not in a string."""
+_NAMED_TYPES: Final = "types by the tools' names"
 _SERVER_SIDE_IDS: Final = "srvtoolu_"  # Anthropic's own tools, as LiteLLM and Portkey pass them on
 _SERVER_SIDE_TYPE: Final = "web_search"  # the search of StepFun and MiniMax
 
@@ -209,9 +209,9 @@ ChatCompletionMessageToolCall = ChatCompletionMessageFunctionToolCall | ChatComp
 def checked_types(types: ToolTypes) -> ToolTypes:
     """A copy of a registry; a `TypeError` if it is not one, or pydantic cannot validate one of the types."""
     if not hasattr(types, "items"):
-        raise TypeError(f"tools: expected types by the tools' names, received {excerpt(types)}")
+        raise wrong_type("tools", _NAMED_TYPES, types)
     for name, as_type in types.items():
-        check_instance("tools", name, str, "types by the tools' names")
+        check_instance("tools", name, str, _NAMED_TYPES)
         try:
             adapter_of(as_type)
         except TypeError as error:
