@@ -6,7 +6,6 @@ Invisible control characters are written as Python escapes.
 
 import html
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from chunkfold.excerpts import TERMINAL_CONTROLS, short_repr
@@ -110,16 +109,12 @@ def _text(text: str) -> Html:
 def _calls(message: dict[str, Any]) -> Iterator[Html]:
     """The tool calls as a table, and how many more there are."""
     found: list[Any] = message.get("tool_calls") or []
-    calls = [(call.name, call.id, call.arguments) for call in islice(found, _CALLS)]
-    legacy = message.get("function_call")
-    if legacy is not None:
-        calls.append((legacy.name, None, legacy.arguments))
-    if calls:
+    cells = [(word(call.name), cut(call.arguments, _SHORT), word(call.id)) for call in found[:_CALLS]]
+    if (legacy := message.get("function_call")) is not None:
+        cells.append((word(legacy.name), cut(legacy.arguments, _SHORT), ""))
+    if cells:
         head = tag("tr", *(tag("th", name, scope="col", style=_CELL) for name in ("tool call", "arguments", "id")))
-        rows = (
-            tag("tr", *(tag("td", cell, style=_CELL) for cell in (word(name), cut(arguments, _SHORT), word(id_))))
-            for name, id_, arguments in calls
-        )
+        rows = (tag("tr", *(tag("td", cell, style=_CELL) for cell in row)) for row in cells)
         yield tag("table", tag("thead", head), tag("tbody", *rows), style="border-collapse:collapse;margin:.4em 0")
     if len(found) > _CALLS:
         yield tag("div", f"and {len(found) - _CALLS:,} more tool calls")
