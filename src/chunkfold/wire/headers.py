@@ -14,9 +14,8 @@ _REQUEST_IDS: Final = (
     *("minimax-request-id", "x-ds-trace-id", "x-log-id", "x-trace-id", "trace-id", "nvcf-reqid"),
 )
 _WAIT_PREFIXES: Final = ("", "llm_provider-")
-READ_HEADERS: Final = frozenset(
-    {*_REQUEST_IDS, *(f"{prefix}{name}" for prefix in _WAIT_PREFIXES for name in ("retry-after", "retry-after-ms"))}
-)
+_WAITS: Final = {"retry-after-ms": 1000, "retry-after": 1}  # how many of its units are a second
+READ_HEADERS: Final = frozenset({*_REQUEST_IDS, *(prefix + name for prefix in _WAIT_PREFIXES for name in _WAITS)})
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
@@ -71,15 +70,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
-    milliseconds = seconds_in(headers.get(f"{prefix}retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    name = f"{prefix}retry-after"
-    seconds = seconds_in(headers.get(name))
-    if seconds is not None:
-        return seconds
+    for name, per_second in _WAITS.items():
+        if (number := seconds_in(headers.get(prefix + name))) is not None:
+            return number / per_second
     try:
-        wait = _date(headers[name]) - _date(headers["date"])
+        wait = _date(headers[f"{prefix}retry-after"]) - _date(headers["date"])
     except (KeyError, ValueError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
