@@ -40,7 +40,9 @@ _COMMA: Final = "a comma or the end of the object or list"
 _OVER: Final = "nothing more"
 _SHALLOWER: Final = f"at most {MAX_DEPTH} levels"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
-_STRING_WANTED: Final = (_VALUE, _VALUE_OR_END, _KEY, _KEY_OR_END)
+_KEY_WANTED: Final = (_KEY, _KEY_OR_END)
+_STRING_WANTED: Final = (*_VALUE_WANTED, *_KEY_WANTED)
+_END_WANTED: Final = (_VALUE_OR_END, _KEY_OR_END, _COMMA)
 _LONGEST_PLACE: Final = 200  # characters of a path
 _LONG_NUMBER: Final = 1_000  # characters: a longer one is parsed only when it has ended
 
@@ -191,7 +193,7 @@ class PartialJSON:
             if len(self._stack) == MAX_DEPTH:
                 raise self._error(text, at, _SHALLOWER)
             self._begin({} if sign == "{" else [])
-        elif sign in "}]" and self._may_end(dict if sign == "}" else list):
+        elif sign in "}]" and wants in _END_WANTED and isinstance(self._stack[-1].value, dict if sign == "}" else list):
             self._end()
         elif sign == ":" and wants == _COLON:
             self._wants = _VALUE
@@ -220,7 +222,7 @@ class PartialJSON:
         return end
 
     def _end_string(self, text: str) -> None:
-        if self._wants in (_KEY, _KEY_OR_END):
+        if self._wants in _KEY_WANTED:
             self._stack[-1].key = text
             self._wants = _COLON
         else:
@@ -253,15 +255,11 @@ class PartialJSON:
     def _begin(self, value: Any) -> None:
         """A container begins. It is shown from now on, unless its type can be judged only as a whole."""
         shape = self._shape_here()
-        is_held = shape is None or not shape.may_be(dict if is_object(value) else list)
+        is_held = shape is None or not shape.may_be(type(value))
         if not is_held:
             self._attach(value)
         self._stack.append(_Open(value, shape, is_held))
         self._wants = _KEY_OR_END if isinstance(value, dict) else _VALUE_OR_END
-
-    def _may_end(self, kind: type[Any]) -> bool:
-        wants = (_KEY_OR_END, _COMMA) if kind is dict else (_VALUE_OR_END, _COMMA)
-        return self._wants in wants and isinstance(self._stack[-1].value, kind)
 
     def _end(self) -> None:
         frame = self._stack.pop()
