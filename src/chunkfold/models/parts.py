@@ -100,8 +100,7 @@ def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:
 def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:
     """The order of most messages, given their fields: first all reasoning, then all text, then the calls."""
     order = [(name, 0) for name in _TEXT_PARTS if fields.get(name)]
-    for name, items in _items_of(fields).items():
-        order += [(name, place) for place in range(len(items))]
+    order += [(name, place) for name, items in _items_of(fields).items() for place in range(len(items))]
     return order + ([("audio", 0)] if fields.get("audio") is not None else [])
 
 
