@@ -283,12 +283,13 @@ def _without_repeats(parts: list[ChoiceDelta], own: str) -> list[ChoiceDelta]:
     kept: list[ChoiceDelta] = []
     place = 0
     for part in parts:
-        text = (part.reasoning_content or "").strip()
-        begin = own.find(text, place) if part.reasoning_content else -1
+        begin = -1
+        if part.reasoning_content:
+            text = part.reasoning_content.strip()
+            begin = own.find(text, place)
+            place = len(own) if begin < 0 else begin + len(text)
         if begin < 0:
             kept.append(part)
-        if part.reasoning_content:
-            place = len(own) if begin < 0 else begin + len(text)
     return kept
 
 
