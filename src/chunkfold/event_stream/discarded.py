@@ -46,7 +46,7 @@ class Preamble:
 
     def before(self, offset: int) -> tuple[bytes, int | None]:
         """The bytes before the line at that offset, and None; past the limit, their beginning, and the limit."""
-        size = max(offset - self._offset, 0) if self._size else 0
+        size = offset - self._offset
         if size > self._limit:
             return self.shown[:size], self._limit
         return bytes(self._kept[:size]), None
