@@ -10,45 +10,27 @@ from typing import Final, NamedTuple
 
 
 class ExampleCall(NamedTuple):
-    """A tool call that is expected from an example.
-
-    Attributes:
-        id: As sent; None where it has to be made up.
-    """
+    """A tool call that is expected from an example."""
 
     name: str = "look_up"
     arguments: str = '{"q":1}'
-    id: str | None = "call_a"
+    id: str | None = "call_a"  # None where it has to be made up
 
 
 class Example(NamedTuple):
-    """A body, and the expected result.
-
-    Attributes:
-        body: The bytes of the response's body.
-        text: The text of the answer, as far as it came.
-        reasoning: The reasoning.
-        calls: The tool calls, in order.
-        audio: The audio data, as base64.
-        finish_reason: As sent.
-        usage: Counts that have to come out, by OpenAI's names; others may be there.
-        end: How the stream ends.
-        error: The provider's message and what it means as an HTTP status, where the stream ends with an error.
-        is_broken: Whether the transport has to fail after the body to trigger the rule.
-        is_for_one: Whether the request has to ask for one choice to trigger the rule.
-    """
+    """A response's body, and the expected result."""
 
     body: bytes
-    text: str = "Hi"
+    text: str = "Hi"  # as far as it came
     reasoning: str = ""
     calls: tuple[ExampleCall, ...] = ()
-    audio: str = ""
-    finish_reason: str | None = "stop"
-    usage: Mapping[str, int] = MappingProxyType({})
+    audio: str = ""  # base64
+    finish_reason: str | None = "stop"  # as sent
+    usage: Mapping[str, int] = MappingProxyType({})  # counts that have to come out, by OpenAI's names, among others
     end: str = "finished"
-    error: tuple[str, int | None] | None = None
-    is_broken: bool = False
-    is_for_one: bool = False
+    error: tuple[str, int | None] | None = None  # the provider's message, and the HTTP status that it means
+    is_broken: bool = False  # whether the transport has to fail after the body to trigger the rule
+    is_for_one: bool = False  # whether the request has to ask for one choice to trigger the rule
 
 
 _HEAD: Final = '"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"m"'
