@@ -129,19 +129,18 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     """An event named error is one, whatever its data."""
     found: Notes = []  # of no interest where each line is read by itself
     value, problem = read_json(event.data, found)
-    if problem and (raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data)):
+    if not problem:
+        payload.notes += found
+        value = unwrapped(value, payload.notes)
+        _take_error(event, error_value(value), value, payload)
+    elif raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data):
         _take_several(event, payload)
-        return
-    if problem and raw_data.holds_several(event.data):  # such as `[DONE]`, without the blank line between them
+    elif raw_data.holds_several(event.data):  # such as `[DONE]`, without the blank line between them
         payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
         _take_error_event(event._replace(data=next(raw_data.lines_of(event.data))), payload)
-        return
-    payload.notes += found
-    if problem:
+    else:
+        payload.notes += found
         payload.error = _error_in_text(event)
-        return
-    value = unwrapped(value, payload.notes)
-    _take_error(event, error_value(value), value, payload)
 
 
 def _take_error(event: ServerSentEvent, value: Any, raw: Any, payload: Payload) -> None:
