@@ -252,7 +252,7 @@ class PartialJSON:
         else:
             self._root = value
 
-    def _begin(self, value: Any) -> None:
+    def _begin(self, value: dict[str, Any] | list[Any]) -> None:
         """A container begins. It is shown from now on, unless its type can be judged only as a whole."""
         shape = self._shape_here()
         is_held = shape is None or not shape.may_be(type(value))
