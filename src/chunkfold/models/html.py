@@ -8,7 +8,7 @@ import html
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from chunkfold.excerpts import TERMINAL_CONTROLS, short_repr
+from chunkfold.excerpts import TERMINAL_CONTROLS, counted, short_repr
 from chunkfold.json_text.values import is_list
 from chunkfold.models.base import Model
 from chunkfold.models.content import read_part
@@ -124,11 +124,10 @@ def _beside(message: dict[str, Any]) -> Iterator[str]:
     """The content that is not shown."""
     if message.get("audio") is not None:
         yield "audio"
-    counts = {name: len(message[name]) if is_list(message.get(name)) else 0 for name in ("images", "annotations")}
-    counts["content parts"] = sum(read_part(part)[0] == "other" for part in message.get("content_parts") or ())
-    for name, count in counts.items():
-        if count:
-            yield f"{count:,} {name[: len(name) - (count == 1)]}"
+    items = {noun: message.get(f"{noun}s") for noun in ("image", "annotation")}
+    counts = {noun: len(found) for noun, found in items.items() if is_list(found)}
+    counts["content part"] = sum(read_part(part)[0] == "other" for part in message.get("content_parts") or ())
+    yield from (counted(count, noun) for noun, count in counts.items() if count)
 
 
 def _usage(usage: "CompletionUsage | None") -> str:
