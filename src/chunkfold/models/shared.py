@@ -39,24 +39,20 @@ class CompletionUsage(Model):
     @property
     def cached_tokens(self) -> int | None:
         """Prompt tokens read from a cache, wherever the provider put them; None if they were not sent."""
-        # StepFun and Moonshot; DeepSeek; Anthropic's own; Mistral's; GigaChat's.
-        names = (
-            *("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens"),
-            "precached_prompt_tokens",
-        )
+        # DeepSeek's; Anthropic's own; Mistral's; GigaChat's. StepFun and Moonshot have the usual name at the top.
+        names = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens", "precached_prompt_tokens")
         return self._count("cached_tokens", ("prompt_tokens_details", "input_tokens_details"), names)
 
     @property
     def reasoning_tokens(self) -> int | None:
         """Completion tokens spent on reasoning, wherever the provider put them; None if they were not sent."""
-        details = ("completion_tokens_details", "output_tokens_details")
-        return self._count("reasoning_tokens", details, ("reasoning_tokens",))
+        return self._count("reasoning_tokens", ("completion_tokens_details", "output_tokens_details"))
 
-    def _count(self, name: str, details: tuple[str, ...], names: tuple[str, ...]) -> int | None:
-        """The first positive count among the details and the top; a 0 if only zeros were sent."""
+    def _count(self, name: str, details: tuple[str, ...], names: tuple[str, ...] = ()) -> int | None:
+        """The first positive count in the details or at the top, there also under other names; 0 if only zeros came."""
         top = fields_of(self)
         inner = [vars(part) if isinstance(part, Model) else part for part in map(top.get, details)]
-        found = [part.get(name) for part in inner if is_object(part)] + [top.get(other) for other in names]
+        found = [part.get(name) for part in inner if is_object(part)] + [top.get(one) for one in (name, *names)]
         counts = [count for count in found if is_int64(count)]
         return next(filter(None, counts), 0 if counts else None)
 
