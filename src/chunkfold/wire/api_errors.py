@@ -82,7 +82,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     if is_object(fields.get("detail")) and "message" not in fields:
         fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
     if is_object(fields.get("error")) and "message" not in fields:
-        fields |= _fields_in(fields.pop("error"))
+        fields |= fields.pop("error")
     details = first_message({**outer, "error": None})
     if not isinstance(fields.get("message"), str):
         # `{"error": true, "message": "..."}`: the words are beside it.
