@@ -100,6 +100,14 @@ def test_arguments(arguments: str, value: dict[str, Any]) -> None:
     assert function.arguments == arguments  # the raw text stays
 
 
+def test_the_error_of_arguments_has_the_raw_text() -> None:
+    function = Function(name="f", arguments=' {"a": 1,}')
+    with pytest.raises(ParseError) as caught:
+        function.parse()
+    assert caught.value.text == function.arguments
+    assert caught.value.position == function.arguments.index("}")
+
+
 DOCUMENT = '{"a": [1, -2.5e+3, true, false, null], "b\\"": {"c": "x\\u00e9\\n\U0001f600"}, "d": []}'
 
 

@@ -119,6 +119,7 @@ def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
         pytest.param(["{", "}", '{"a"', ":1}"], '{"a":1}', id="a placeholder in pieces"),
         pytest.param([{"a": 1}], '{"a":1}', id="an object"),
         pytest.param(['{ "a" : 1 }'], '{ "a" : 1 }', id="as written"),
+        pytest.param([" ", '{"a":1}\n'], ' {"a":1}\n', id="blanks around"),
         pytest.param(['{"a":"é 號 😀"}'], '{"a":"é 號 😀"}', id="any character"),
         pytest.param([r'"{\"a\"', r':1}"'], '{"a":1}', id="encoded twice"),
         pytest.param(['"{'], '"{', id="a string that is cut"),

@@ -41,8 +41,10 @@ def arguments_json(arguments: str) -> str:
 
     An object that was encoded twice (CF310) is decoded once.
     """
-    text = without_placeholder(object_in_string(arguments) or arguments)
-    return first_of_equal(text) if NEXT_OBJECT.search(text) else text
+    raw = object_in_string(arguments) or arguments
+    text = without_placeholder(raw)
+    text = first_of_equal(text) if NEXT_OBJECT.search(text) else text
+    return raw if text == raw.lstrip() else text  # blanks stay where nothing was dropped
 
 
 def object_in_string(arguments: str) -> str | None:
