@@ -271,7 +271,7 @@ def test_a_request_that_is_no_json_gets_400(serve: Callable[..., Served], client
 
 EVENTS = [event + b"\n\n" for event in BODY.split(b"\n\n")[:-1]]
 AT_ONCE = [*(step for event in EVENTS for step in (0.0, event)), 0.0]
-# What a script says of a body, and how it is sent; `test_provider` shows what becomes of that on the wire.
+# What a script says of a body, and how it is sent; `test_provider_wire` shows what becomes of that on the wire.
 SENT: dict[str, Answer] = {
     "": Answer(AT_ONCE),
     **{f"framing = '{framing}'": Answer(AT_ONCE, framing=framing) for framing in ("content-length", "close", "raw")},
