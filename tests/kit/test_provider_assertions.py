@@ -41,6 +41,7 @@ def asked_provider() -> Iterator[FakeProvider]:
         (3, {"headers": {"X-MINE": "1", "authorization": f"Bearer {KEY}"}}),
         (0, {"headers": {"x-mine": "2"}}),
         (0, {"headers": {"x-other": "1"}}),
+        (0, {"headers": {"x-other": None}}),  # as `os.environ.get` gives it, without a type checker
         (1, {"json": {}}),
         (1, {"json": {"stream": True}}),
         (1, {"json": {"stream": True, "stream_options": {"include_usage": True}}}),

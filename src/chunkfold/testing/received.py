@@ -76,8 +76,9 @@ def mismatch(
     if not request.path.endswith(path or ""):
         return f"path: expected one that ends with {path}"
     for name, value in (headers or {}).items():
-        if request.headers.get(name.lower()) != value:
-            came = "another value" if name.lower() in request.headers else "none"
+        sent = request.headers.get(name.lower())
+        if sent is None or sent != value:
+            came = "none" if sent is None else "another value"
             return f"headers: {name}: expected the value passed, received {came}"
     return None if json is None else _json_mismatch(request, json)
 
