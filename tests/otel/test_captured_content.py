@@ -86,6 +86,15 @@ def test_a_legacy_function_call_of_the_answer_is_captured(telemetry: Telemetry) 
     assert message["parts"] == [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}]
 
 
+def test_a_call_of_the_answer_in_both_forms_is_captured_once(telemetry: Telemetry) -> None:
+    function = {"name": "f", "arguments": '{"a":1}'}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    answer = delta("tool_calls", tool_calls=[call], function_call=function)
+    telemetry.instrument(ChatCompletionStream([answer, DONE]), capture_content=True).read()
+    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
+    assert message["parts"] == [{"type": "tool_call", "id": "call_1", "name": "f", "arguments": {"a": 1}}]
+
+
 def test_messages_of_other_kinds_are_captured_as_far_as_they_are_known(telemetry: Telemetry) -> None:
     custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "no JSON"}}
     calls = [custom, {"id": "b", "type": "x"}, "no call"]

@@ -241,6 +241,13 @@ def test_what_was_spoken_is_told_by_its_transcript() -> None:
     assert "Transcript, 13 characters\nGood morning.\n" in text
 
 
+def test_a_call_that_is_sent_in_both_forms_is_told_once() -> None:
+    function = {"name": "look_up", "arguments": '{"city": "Faro"}'}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    text = read(recording((0.2, delta("tool_calls", tool_calls=[call], function_call=function)))).text
+    assert text.count("look_up") == 1
+
+
 def test_what_the_end_means_is_told_in_words() -> None:
     assert "Every choice has its finish reason.\n" in read(WHOLE).text
     done = recording((0.2, delta(content="a")), (0.3, DONE))

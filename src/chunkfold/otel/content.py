@@ -99,7 +99,8 @@ def _output_parts(choice: Choice) -> Iterator[Part]:
             yield {"type": str(part.part.get("type"))}
         else:
             yield {"type": part.type, "content": part.text}
-    if (legacy := choice.message.function_call) is not None:
+    legacy = choice.message.function_call
+    if legacy is not None and not choice.message.tool_calls:  # else it is the same call, in its other form
         yield _call(None, legacy.name, legacy.arguments)
 
 

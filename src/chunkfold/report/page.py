@@ -263,7 +263,7 @@ def _output(facts: StreamFacts) -> Iterator[Html]:
 
 def _calls(message: ChatCompletionMessage) -> Iterator[Html]:
     calls = [(call.name, call.arguments, call.id) for call in message.tool_calls]
-    if (legacy := message.function_call) is not None:
+    if not calls and (legacy := message.function_call) is not None:  # else it is the same call, in its other form
         calls.append((legacy.name or "", legacy.arguments, None))
     if calls:
         rows = [
