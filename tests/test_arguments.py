@@ -7,6 +7,7 @@ import pytest
 from cases import each_case
 
 from chunkfold import (
+    ChatCompletionMessage,
     ChatCompletionParser,
     ChatCompletionStream,
     CumulativeDeltas,
@@ -17,6 +18,7 @@ from chunkfold import (
     Transform,
     encode_event,
     error_from_response,
+    is_retryable,
     parse_payload,
 )
 from chunkfold.archive import fold_record
@@ -38,6 +40,8 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "inside": lambda value: ThinkTags(inside=value),
     "text": lambda value: PartialJSON().feed(value),
     "half_numbers": lambda value: ChatCompletionStream([]).partials(half_numbers=value),
+    "reasoning_content": lambda value: ChatCompletionMessage().to_param(reasoning_content=value),
+    "after_output": lambda value: is_retryable(OSError(), after_output=value),
     "on_chunks": lambda value: ChatCompletionParser().observe(on_chunks=value),
     "on_end": lambda value: ChatCompletionStream([]).observe(on_end=value),
 }

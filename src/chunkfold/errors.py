@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from chunkfold.anomalies import Rule
+from chunkfold.arguments import check_flag
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 498})  # 498: Groq has no capacity left for `flex`
 _PAYMENT_REQUIRED: Final = 402  # with a wait: running requests fill OpenRouter's budget until they are billed
@@ -320,6 +321,7 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
         exc: Any exception: chunkfold's, transport errors of httpx and httpx2, Python's connection errors.
         after_output: True to retry even if output was emitted; it is then emitted again.
     """
+    check_flag("after_output", after_output)
     if isinstance(exc, ChunkfoldError):
         return (after_output or not exc.emitted_output) and exc.is_transient()
     transient = _loaded_errors(("httpx", "httpx2"), _TRANSIENT_ERRORS)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
 
 from pydantic import BaseModel, Field, PrivateAttr
 
+from chunkfold.arguments import check_flag
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import copied
@@ -117,6 +118,7 @@ class ChatCompletionMessage(Model):
             reasoning_content: Whether to include the reasoning text under that name: Moonshot, DeepSeek and Xiaomi MiMo
                 require it between tool calls, even if it was sent empty; others refuse it.
         """
+        check_flag("reasoning_content", reasoning_content)
         param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
         if self.refusal:
             param["refusal"] = self.refusal
