@@ -357,8 +357,8 @@ async def test_a_scope_that_is_cancelled_does_not_wake_the_closing_in_every_turn
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        work = SimpleNamespace(cancel=lambda: cancelled.append(None))
-        await run_to_completion(several_turns(), object(), work, shield=shield)
+        inner = SimpleNamespace(cancel=lambda: cancelled.append(None))
+        await run_to_completion(several_turns(), object(), inner, shield=shield)
     assert len(cancelled) == (0 if shield else 1)
 
 
