@@ -15,17 +15,8 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from command_line import (
-    COMMAND,
-    PATIENCE,
-    Ran,
-    environment,
-    on_a_terminal,
-    piped,
-    press_ctrl_c,
-    run,
-    started,
-)
+from command_line import COMMAND, PATIENCE, environment, on_a_terminal, run
+from inspect_command import BODY, HI, KEY, ROLE, STOP, inspect, recording
 from parsed_bodies import parsed
 from recorded_streams import recorded_reads
 from shared_data import shared_data
@@ -33,13 +24,9 @@ from shared_data import shared_data
 from chunkfold import RULES, ChatCompletionParser, StreamEnd
 from chunkfold.cli.facts import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
-from chunkfold.rule_examples import example_of
 from chunkfold.testing import (
     DONE,
-    Answer,
-    FakeProvider,
     HostileStream,
-    Raw,
     StreamBuilder,
     bytewise,
     choice,
@@ -49,18 +36,7 @@ from chunkfold.testing import (
     event,
     fragment,
     hostile_streams,
-    json_answer,
-    usage,
 )
-
-KEY = "sk-marked-0123456789abcdefghij"
-ROLE = delta(role="assistant", content="")
-HI = delta(content="Hi")
-STOP = delta("stop")
-
-
-def inspect(*arguments: str, body: bytes | None = None, key: str | None = None) -> Ran:
-    return run("inspect", *arguments, stdin=body or b"", OPENAI_API_KEY=key)
 
 
 def objects(*arguments: str, body: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -70,21 +46,6 @@ def objects(*arguments: str, body: bytes) -> tuple[list[dict[str, Any]], dict[st
 
 
 # What is shown of a stream
-
-BODY = b"".join(
-    (
-        ROLE,
-        delta(role="model", content="Hel"),
-        event(""),
-        event({"step": 1}, "progress"),
-        delta(content="lo"),
-        delta(tool_calls=[fragment(0, "call_a", "get_weather", "")]),
-        delta(tool_calls=[fragment(0, arguments='{"city":"Paris"}')]),
-        delta("tool_calls"),
-        chunk(usage=usage(5, 7)),
-        DONE,
-    )
-)
 
 
 def test_plain_lines_tell_each_frame_and_the_verdict() -> None:
@@ -265,6 +226,7 @@ def test_what_one_event_brings_is_told_in_bounds() -> None:
 
 # Held to the parser
 
+
 STREAMS = hostile_streams(abuse=False)  # of a frame with hundreds of additions not all are shown
 
 
@@ -342,13 +304,6 @@ def test_no_frame_is_kept() -> None:
 # How it ended
 
 
-def recording(tmp_path: Path, *reads: tuple[float, bytes], **more: Any) -> str:
-    """The path of a recording of these reads."""
-    path = tmp_path / "answer.jsonl"
-    recorded_reads(*reads, headers={"x-request-id": "req_1"}, headers_at=0.25, **more).save(path)
-    return str(path)
-
-
 def test_a_recording_tells_when_each_frame_came(tmp_path: Path) -> None:
     path = recording(tmp_path, (0.5, ROLE + HI[:20]), (0.75, HI[20:]), (1.25, STOP + DONE), ended_at=1.5)
     result = inspect(path)
@@ -372,38 +327,6 @@ def test_a_recording_that_broke_or_was_left(tmp_path: Path) -> None:
     assert refused.exit_code == 3
 
 
-# Asking
-
-
-@pytest.mark.slow
-def test_a_url_with_a_model_is_asked_and_watched_as_it_comes() -> None:
-    with FakeProvider(Answer([ROLE, 0.05, HI, 0.05, STOP + DONE], headers={"x-request-id": "req_1"})) as provider:
-        result = piped("inspect", provider.base_url, "-m", "m", "--param", "max_tokens=5", OPENAI_API_KEY=KEY)
-        (request,) = provider.requests
-    assert (result.exit_code, result.stderr) == (0, "")
-    times = [float(line.split()[1]) for line in result.stdout.splitlines()[1:5]]
-    assert times == sorted(times)
-    assert times[2] > 0.1  # the pauses
-    assert "request id: req_1" in result.stdout
-    assert request.method == "POST"
-    assert request.headers["authorization"] == f"Bearer {KEY}"
-    assert request.json == {
-        "model": "m",
-        "messages": [{"role": "user", "content": "Say hello."}],
-        "stream_options": {"include_usage": True},
-        "max_tokens": 5,
-        "stream": True,
-    }
-
-
-def test_an_answer_whose_index_wanders_is_one_choice_as_for_chat() -> None:
-    with FakeProvider(example_of("CF221").body, example_of("CF221").body) as provider:
-        asked_for_one = run("inspect", provider.base_url, "-m", "m")
-        asked_for_two = run("inspect", provider.base_url, "-m", "m", "--param", "n=2")
-    assert "CF221: " in asked_for_one.stdout
-    assert "CF221: " not in asked_for_two.stdout
-
-
 @pytest.mark.parametrize(
     ("before", "end"),
     [
@@ -420,124 +343,6 @@ def test_a_recording_is_recognised_behind_blanks(before: bytes, end: bytes, tmp_
     file.write_bytes((before + line).rstrip(b"\n") + end)
     assert "seconds" in inspect(str(file)).stdout
     assert run("replay", str(file)).stdout == "Hi"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_frames_of_a_body_in_a_pipe_are_shown_as_they_come(end: bytes) -> None:
-    """As from `curl -N`. Was once wrong: nothing was shown before the end."""
-    options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment()}
-    with subprocess.Popen([COMMAND, "inspect", "-"], **options) as process:
-        timer = threading.Timer(PATIENCE, process.kill)
-        timer.start()
-        try:
-            process.stdin.write((ROLE + HI).replace(b"\n", end))
-            process.stdin.flush()
-            shown = [process.stdout.readline() for _ in range(3)]
-            assert b"text 'Hi'" in shown[2]
-            rest, _ = process.communicate(DONE.replace(b"\n", end))
-        finally:
-            timer.cancel()
-            process.kill()
-    assert b"\nended: done: " in rest
-
-
-@pytest.mark.slow
-def test_frames_are_shown_while_the_stream_runs_and_ctrl_c_gives_the_verdict() -> None:
-    with FakeProvider(Answer([ROLE, HI], ending="open")) as provider:
-        with started("inspect", provider.url, "-m", "m", "Hello?") as process:
-            assert process.stdout
-            shown = [process.stdout.readline() for _ in range(3)]
-            rest, errors, exit_code = press_ctrl_c(process)
-        (request,) = provider.requests
-        assert request.answered.wait(PATIENCE)
-        assert request.client_left
-    assert "text 'Hi'" in shown[2]
-    assert "reading stops early" in rest
-    assert "\nended: closed: the client left before the end\n" in rest
-    assert (exit_code, errors) == (130, "")
-    assert request.json["messages"][0]["content"] == "Hello?"
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "shown"),
-    [
-        (json_answer({"error": {"message": "no such model"}}, 404), 3, "APIStatusError: HTTP 404: no such model"),
-        (Answer([HI], ending="cut"), 5, "the transport fails: RemoteProtocolError: peer closed connection"),
-        (Answer([HI], ending="reset"), 5, "the transport fails: ReadError"),
-        (Answer([HI, STOP], ending="cut"), 0, "CF507"),
-        (Answer([HI, Raw(b"zz\r\n")]), 5, "the transport fails: RemoteProtocolError"),
-        (Answer([HI + STOP + DONE, 60.0], ending="open"), 0, "ended: finished"),  # what comes then is not waited for
-    ],
-)
-def test_answers_that_break(answer: Answer, code: int, shown: str) -> None:
-    with FakeProvider(answer) as provider:
-        result = inspect(provider.url, "-m", "m")
-    assert shown in result.stdout
-    assert (result.exit_code, result.stderr) == (code, "")
-
-
-def test_a_url_without_a_model_is_a_stored_body(tmp_path: Path) -> None:
-    stored = Path(recording(tmp_path, (0.5, BODY))).read_bytes()
-    with FakeProvider(BODY, Answer(stored), Answer([HI], ending="cut"), json_answer({}, 404)) as provider:
-        url = f"{provider.base_url}/body.sse"
-        plain, recorded, cut, missing = (inspect(url, key=KEY) for _ in range(4))
-        assert {request.method for request in provider.requests} == {"GET"}
-        assert {request.path for request in provider.requests} == {"/v1/body.sse"}
-        assert {request.body for request in provider.requests} == {b""}
-    assert plain.stdout == inspect("-", body=BODY).stdout
-    assert [line.split()[1] for line in recorded.stdout.splitlines()[1:11]] == ["0.500"] * 10
-    assert [result.exit_code for result in (plain, recorded, cut, missing)] == [0, 0, 5, 3]
-
-
-def test_a_download_that_is_too_large_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chunkfold.cli.inspect._LARGEST_DOWNLOAD", len(BODY))
-    much = [b"\n" * 2**16] * 1000  # more than sockets hold
-    with FakeProvider(BODY, Answer([BODY, *much])) as provider:
-        assert inspect(provider.url).exit_code == 0
-        large = inspect(provider.url)
-        assert provider.requests[1].answered.wait(PATIENCE)
-        assert provider.requests[1].client_left
-    assert (large.stdout, large.exit_code) == ("", 1)
-    assert large.stderr == f"Error: URL: expected at most {len(BODY):,} bytes, received more\n"
-
-
-# Keys
-
-
-def echoing(answer: Answer | StreamBuilder, *options: str) -> str:
-    with FakeProvider(answer) as provider:
-        result = inspect(f"{provider.url}?api-key={KEY}", "-m", "m", *options, key=KEY)
-    assert "*" * 12 in result.stdout
-    return result.shown
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)])
-@pytest.mark.parametrize(
-    "answer",
-    [
-        json_answer({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401),
-        StreamBuilder().error(f"{'x' * 480} {KEY}", type=KEY, code=KEY),
-        StreamBuilder().text("Hi").event(f"{'x' * 180} {KEY}"),
-        Answer(bytewise(HI + delta(content=f"the key is {KEY}, is it not?"))),
-        Answer([f"<html>{KEY}</html>".encode()]),
-        StreamBuilder().event(KEY, KEY).text("Hi").finish().done(),
-        StreamBuilder().text("Hi").finish().done().answer(headers={"x-request-id": f"req_{KEY}"}),
-        StreamBuilder().raw(chunk(**{KEY: 1})).text("Hi").finish().done(),
-    ],
-    ids=["refusal", "error", "no-json", "in-tiny-reads", "html", "event-name", "request-id", "field"],
-)
-def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer | StreamBuilder, options: tuple[str, ...]) -> None:
-    shown = echoing(answer, *options)
-    assert KEY[:12] not in shown
-    assert KEY[-12:] not in shown
-
-
-def test_a_key_in_pieces_is_not_shown_where_they_are_joined() -> None:
-    frames = [
-        json.loads(line) for line in echoing(StreamBuilder().text(KEY[:8], KEY[8:]).finish(), "--json").splitlines()
-    ]
-    assert frames[-1]["verdict"]["completion"]["choices"][0]["message"]["content"] == "*" * len(KEY)
 
 
 # Wrong use
@@ -583,6 +388,26 @@ def test_the_page_shows_what_it_prints() -> None:
 
 
 # Pipes and terminals
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_frames_of_a_body_in_a_pipe_are_shown_as_they_come(end: bytes) -> None:
+    """As from `curl -N`. Was once wrong: nothing was shown before the end."""
+    options: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment()}
+    with subprocess.Popen([COMMAND, "inspect", "-"], **options) as process:
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        try:
+            process.stdin.write((ROLE + HI).replace(b"\n", end))
+            process.stdin.flush()
+            shown = [process.stdout.readline() for _ in range(3)]
+            assert b"text 'Hi'" in shown[2]
+            rest, _ = process.communicate(DONE.replace(b"\n", end))
+        finally:
+            timer.cancel()
+            process.kill()
+    assert b"\nended: done: " in rest
 
 
 EVIL = b"".join(
