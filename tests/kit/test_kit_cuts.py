@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed_bodies import parsed
 
-from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamInterruptedError, StreamStalledError
+from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamStalledError
 from chunkfold.testing import (
     DIALECTS,
     DONE,
@@ -214,14 +214,6 @@ def test_a_silence_shorter_than_the_patience_is_waited_for() -> None:
     stream, clock = played(Answer(steps), progress_timeout=10.0, read_timeout=5.0)
     assert stream.read().text == "Hello"
     assert clock() == 9.0
-
-
-def test_a_silence_without_keep_alives_is_the_clients_timeout() -> None:
-    stream, clock = played(Answer(stalled(HELLO, 2, 30.0)), progress_timeout=100.0, read_timeout=5.0)
-    with pytest.raises(StreamInterruptedError) as caught:
-        stream.read()
-    assert isinstance(caught.value.__cause__, TimeoutError)
-    assert (clock(), stream.snapshot.text) == (5.0, "Hel")
 
 
 # Bytes

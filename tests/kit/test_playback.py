@@ -212,8 +212,9 @@ def test_a_pause_as_long_as_the_patience_is_a_timeout(
     answer = Answer([HELLO.events[0], pause, *HELLO.events[1:]])
     stream = ChatCompletionStream(FakeResponse(answer, clock=clock, read_timeout=read_timeout), clock=clock)
     if waited is None:
-        with pytest.raises(StreamInterruptedError):
+        with pytest.raises(StreamInterruptedError) as caught:
             stream.read()
+        assert isinstance(caught.value.__cause__, TimeoutError)
     else:
         stream.read()
     assert clock() == (read_timeout if waited is None else waited)
