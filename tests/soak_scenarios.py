@@ -83,8 +83,6 @@ class Message:
 
 
 FILLINGS = ["word ", "words ", "号 ", "😀\n", '"quoted" ', "x" * 100 + " ", "long " * 300]
-
-
 OF_ANSWER = {"status", "headers", "framing", "ending", "encoding"}
 
 

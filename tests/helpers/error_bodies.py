@@ -46,9 +46,5 @@ def failure_of(body: bytes) -> APIError:
 TRANSIENT = (408, 409, 429, 498, 500, 502, 503, 504, 529)
 
 LIMITED = {"message": "slow down", "type": "rate_limit_error", "code": "rate_limit_exceeded"}
-
-
 NO_MESSAGE = "the provider sent an error without a message"
-
-
 INNER = {"error": {"code": 429, "message": "slow down", "details": [{"retryDelay": "7s"}]}}

@@ -28,11 +28,7 @@ from chunkfold.testing import delta, fragment
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:,x"}}
 CITATION = {"type": "url_citation", "url_citation": {"url": "https://a.test", "title": "t"}}
-
-
 A_STARTED = ("started", 0, "a", "f")
-
-
 A, B, C = (0, "a", "f", '{"x":1}'), (1, "b", "g", '{"x":2}'), (2, "c", "h", '{"x":3}')
 A_STARTS = [A_STARTED, ("arguments", 0, '{"x":1}')]
 B_STARTS = [("started", 1, "b", "g"), ("arguments", 1, '{"x":2}')]

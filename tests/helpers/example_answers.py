@@ -9,6 +9,4 @@ STOP, USAGE = delta("stop"), chunk(usage=usage(1000, 500))
 WHOLE = [HI, THERE, STOP, USAGE, DONE]
 ROLE = delta(role="assistant", content="")
 BUSY = json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after": "0"})
-
-
 THOUGHT = delta(reasoning_content="They greet.")

@@ -37,8 +37,6 @@ often = settings(max_examples=40, deadline=None)  # no deadline: the machine may
 
 FIRST = delta(role="assistant", content="")
 HELLO = delta(content="Hello")
-
-
 A = choice(content="a")
 
 
