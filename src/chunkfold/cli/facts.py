@@ -128,7 +128,8 @@ def choice_of(completion: ChatCompletion) -> Choice | None:
 
 def _has_output(choice: Choice) -> bool:
     message = choice.message
-    return bool(message.content or message.refusal or message.reasoning or message.tool_calls or message.audio)
+    calls = message.tool_calls or message.function_call
+    return bool(message.content or message.refusal or message.reasoning or calls or message.audio)
 
 
 def _times(timing: StreamTiming, rate: float | None) -> list[str]:

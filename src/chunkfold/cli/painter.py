@@ -1,11 +1,12 @@
 """Draws the events of a stream on a screen: the only place that knows how each event is drawn."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from chunkfold import (
     AudioDelta,
     ChatCompletion,
     ChatCompletionEvent,
+    ChatCompletionMessage,
     ChatCompletionStream,
     ReasoningDelta,
     RefusalDelta,
@@ -66,10 +67,10 @@ class Painter:
             self._add(message.reasoning or "", is_reasoning=True)
             self._add(message.content or message.refusal or spoken or "")
             self._flush()
-        calls = shown.message.tool_calls if shown else []
+        calls = list(_calls_of(shown.message)) if shown else []
         if calls:
             hide = self._secrets.hide
-            self._view.show_tool_calls([Call(hide(call.name), hide(call.arguments)) for call in calls])
+            self._view.show_tool_calls([Call(hide(name), hide(arguments)) for name, arguments in calls])
 
     def _add(self, text: str, *, is_reasoning: bool = False) -> None:
         if is_reasoning != self._is_reasoning:
@@ -86,6 +87,14 @@ class Painter:
             self._view.add_reasoning(text)
         else:
             self._view.add_text(text)
+
+
+def _calls_of(message: ChatCompletionMessage) -> Iterator[tuple[str, str]]:
+    """The name and the arguments of each call."""
+    yield from ((call.name, call.arguments) for call in message.tool_calls)
+    legacy = message.function_call
+    if legacy is not None and not message.tool_calls:  # else it is the same call, in its other form
+        yield legacy.name or "", legacy.arguments
 
 
 def watch(stream: ChatCompletionStream, painter: Painter) -> None:
