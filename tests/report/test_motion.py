@@ -96,6 +96,14 @@ def test_a_refusal_is_shown() -> None:
     assert rows_of(StreamBuilder().refusal("I can", "not.").finish().done(), "text") == ["I cannot."]
 
 
+def test_the_transcript_of_spoken_output_is_shown() -> None:
+    pieces = ({"id": "audio_1", "transcript": "Good "}, {"data": "aGk="}, {"transcript": "morning."})
+    spoken = StreamBuilder()
+    for piece in pieces:
+        spoken = spoken.event({"choices": [{"index": 0, "delta": {"audio": piece}}]})
+    assert rows_of(spoken.finish().done(), "text") == ["Good morning."]
+
+
 def rows_of(stream: StreamBuilder, kind: str) -> list[str]:
     """The texts of a kind, joined in each row."""
     rows: dict[str, str] = {}

@@ -11,7 +11,14 @@ from typing import Final
 
 from chunkfold.errors import ChunkfoldError, StreamEnd
 from chunkfold.event_stream.server_sent_event import ServerSentEvent
-from chunkfold.events.types import ReasoningDelta, RefusalDelta, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold.events.types import (
+    AudioDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    ToolCallArgumentsDelta,
+    ToolCallStarted,
+)
 from chunkfold.excerpts import on_one_line, visible
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.recording import Recording
@@ -79,8 +86,8 @@ class _Act:
             match event:
                 case ReasoningDelta():
                     self._add("reasoning", event.delta, event.choice)
-                case TextDelta() | RefusalDelta():
-                    self._add("text", event.delta, event.choice)
+                case TextDelta(delta=text) | RefusalDelta(delta=text) | AudioDelta(transcript=text):
+                    self._add("text", text, event.choice)
                 case ToolCallStarted():
                     self._add("call", f"{event.name} ", event.choice, event.position)
                 case ToolCallArgumentsDelta():
