@@ -13,6 +13,7 @@ from chunkfold import (
     APIError,
     APIStatusError,
     ChatCompletion,
+    ChatCompletionMessage,
     ChatCompletionParser,
     ChatCompletionStream,
     Choice,
@@ -126,10 +127,17 @@ def choice_of(completion: ChatCompletion) -> Choice | None:
     return next(filter(_has_output, completion.choices), first)
 
 
+def calls_of(message: ChatCompletionMessage) -> list[tuple[str, str]]:
+    """The name and the arguments of each call; a legacy call beside them is one of them, in its other form."""
+    calls, legacy = message.tool_calls, message.function_call
+    if legacy is not None and not calls:
+        return [(legacy.name or "", legacy.arguments)]
+    return [(call.name, call.arguments) for call in calls]
+
+
 def _has_output(choice: Choice) -> bool:
     message = choice.message
-    calls = message.tool_calls or message.function_call
-    return bool(message.content or message.refusal or message.reasoning or calls or message.audio)
+    return bool(message.content or message.refusal or message.reasoning or calls_of(message) or message.audio)
 
 
 def _times(timing: StreamTiming, rate: float | None) -> list[str]:

@@ -1,12 +1,11 @@
 """Draws the events of a stream on a screen: the only place that knows how each event is drawn."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from chunkfold import (
     AudioDelta,
     ChatCompletion,
     ChatCompletionEvent,
-    ChatCompletionMessage,
     ChatCompletionStream,
     ReasoningDelta,
     RefusalDelta,
@@ -16,7 +15,7 @@ from chunkfold import (
     ToolCallStarted,
 )
 from chunkfold.cli.answer_view import AnswerView
-from chunkfold.cli.facts import choice_of
+from chunkfold.cli.facts import calls_of, choice_of
 from chunkfold.cli.safe import Secrets, SecretsInPieces
 from chunkfold.cli.tail import Call
 
@@ -67,7 +66,7 @@ class Painter:
             self._add(message.reasoning or "", is_reasoning=True)
             self._add(message.content or message.refusal or spoken or "")
             self._flush()
-        calls = list(_calls_of(shown.message)) if shown else []
+        calls = calls_of(shown.message) if shown else []
         if calls:
             hide = self._secrets.hide
             self._view.show_tool_calls([Call(hide(name), hide(arguments)) for name, arguments in calls])
@@ -87,14 +86,6 @@ class Painter:
             self._view.add_reasoning(text)
         else:
             self._view.add_text(text)
-
-
-def _calls_of(message: ChatCompletionMessage) -> Iterator[tuple[str, str]]:
-    """The name and the arguments of each call."""
-    yield from ((call.name, call.arguments) for call in message.tool_calls)
-    legacy = message.function_call
-    if legacy is not None and not message.tool_calls:  # else it is the same call, in its other form
-        yield legacy.name or "", legacy.arguments
 
 
 def watch(stream: ChatCompletionStream, painter: Painter) -> None:
