@@ -393,6 +393,7 @@ def test_items_are_taken_as_they_are_wanted() -> None:
     [
         ({"content": "text", "reasoning_content": "r"}, "text"),
         ({"reasoning_content": "why  not"}, "(reasoning) why not"),
+        ({"function_call": {"name": "f", "arguments": "{}"}}, "f({})"),
         ({"refusal": "no"}, "no"),
         ({"audio": {"transcript": "spoken"}}, "spoken"),
         ({"tool_calls": [fragment(0, "1", "add", '{"a":1}')]}, 'add({"a":1})'),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
-from chunkfold.cli.facts import Problem, error_object
+from chunkfold.cli.facts import Problem, calls_of, error_object
 from chunkfold.cli.safe import json_line, one_line
 from chunkfold.recording import Recording, replay
 from chunkfold.recording.unpacking import unpacked
@@ -70,7 +70,7 @@ def _first_output(completion: ChatCompletion) -> str:
 
 
 def _output_of(message: ChatCompletionMessage) -> str:
-    calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
+    calls = ", ".join(f"{name}({arguments})" for name, arguments in calls_of(message))
     spoken = message.audio.transcript if message.audio else None
     reasoning = f"(reasoning) {message.reasoning}" if message.reasoning else ""
     return (message.content or "").strip() or calls or message.refusal or spoken or reasoning
