@@ -303,37 +303,29 @@ def test_an_anomaly_says_what_was_found() -> None:
     assert "'two'" in first.detail
 
 
-OTHER_APIS = [
-    pytest.param("response.created", {"type": "response.created"}, "/responses", id="98 Responses API"),
-    pytest.param("response.output_text.delta", {"delta": "a"}, "/responses", id="98 its text"),
-    pytest.param("message", {"type": "response.created", "response": {}}, "/responses", id="98 without a name"),
-    pytest.param(
-        "message", {"type": "response.output_text.delta", "delta": "a"}, "/responses", id="98 its text without a name"
-    ),
-    pytest.param("message_start", {"type": "message_start", "message": {}}, "/messages", id="98 Messages API"),
-    pytest.param("content_block_delta", {"type": "content_block_delta"}, "/messages", id="98 its text"),
-    pytest.param("message", {"type": "message_start", "message": {}}, "/messages", id="98 without a name"),
-    pytest.param("message", {"type": "response.created", "message": "x"}, "/responses", id="98 with a message"),
-    pytest.param("message", {"type": "response.failed", "code": 500}, "/responses", id="98 with a code"),
-    pytest.param(
-        "message", {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}, "/completions", id="98 legacy"
-    ),
-    pytest.param(
-        "message",
-        {"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
-        "/completions",
-        id="98 legacy, without text",
-    ),
-    pytest.param(
-        "message",
-        {"object": "chat.completion.chunk", "choices": [{"index": 0, "text": "a"}]},
-        "/completions",
-        id="98 with the object of a chunk",
-    ),
-]
+OTHER_APIS = {
+    # The event's name, its data, and the path of the API that it belongs to.
+    "98 Responses": ("response.created", {"type": "response.created"}, "/responses"),
+    "98 Responses, a text": ("response.output_text.delta", {"delta": "a"}, "/responses"),
+    "98 Responses without a name": ("message", {"type": "response.created", "response": {}}, "/responses"),
+    "98 Responses, a text without a name":
+        ("message", {"type": "response.output_text.delta", "delta": "a"}, "/responses"),
+    "98 Responses with a message": ("message", {"type": "response.created", "message": "x"}, "/responses"),
+    "98 Responses with a code": ("message", {"type": "response.failed", "code": 500}, "/responses"),
+    "98 Messages": ("message_start", {"type": "message_start", "message": {}}, "/messages"),
+    "98 Messages, a text": ("content_block_delta", {"type": "content_block_delta"}, "/messages"),
+    "98 Messages without a name": ("message", {"type": "message_start", "message": {}}, "/messages"),
+    "98 legacy":
+        ("message", {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}, "/completions"),
+    "98 legacy without text":
+        ("message", {"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
+         "/completions"),
+    "98 legacy with the object of a chunk":
+        ("message", {"object": "chat.completion.chunk", "choices": [{"index": 0, "text": "a"}]}, "/completions"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "body", "api"), OTHER_APIS)
+@each_case(("name", "body", "api"), OTHER_APIS.values(), ids=OTHER_APIS)
 def test_another_api_is_named(name: str, body: Any, api: str) -> None:
     payload = parse(body, name)
     assert isinstance(payload.error, InvalidChunkError)
