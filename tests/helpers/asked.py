@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from fronts import ALONE, ASKED, Sync, connections_in_use, send
-from sources import STOP
+from sources import STOP, VIEWS_OF_TEXT
 from spotless import spotless, spotless_loop
 
 from chunkfold import aconnect, connect
@@ -41,12 +41,7 @@ class SyncConnect:
         return self.opening.__exit__(*exc_info)
 
 
-VIEWS: dict[str, Callable[[Any], Any]] = {
-    "chunks": aiter,
-    "text_deltas": lambda stream: stream.text_deltas(),
-    "events": lambda stream: stream.events(),
-    "partials": lambda stream: stream.partials(),
-}
+VIEWS: dict[str, Callable[[Any], Any]] = {**VIEWS_OF_TEXT, "partials": lambda stream: stream.partials()}  # of JSON
 every_view = pytest.mark.parametrize("view", VIEWS)
 
 

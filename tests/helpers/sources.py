@@ -180,9 +180,9 @@ class Kin:
         self.closings += 1
 
 
-VIEWS: dict[str, Callable[[Any], Any]] = {
+VIEWS_OF_TEXT: dict[str, Callable[[Any], Any]] = {
     "chunks": aiter,
-    "texts": lambda stream: stream.text_deltas(),
+    "text_deltas": lambda stream: stream.text_deltas(),
     "events": lambda stream: stream.events(),
 }
 

@@ -34,7 +34,7 @@ from sources import (
     SILENCE,
     STOP,
     USAGE,
-    VIEWS,
+    VIEWS_OF_TEXT,
     WHOLE,
     WOR,
     Kin,
@@ -126,7 +126,7 @@ async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
         ([HELLO, WOR, ERROR], "Hello wor", "failed"),  # which is not raised in the loop either
     ]
     for pieces, text, end in streams:
-        for view in VIEWS.values():
+        for view in VIEWS_OF_TEXT.values():
             stream = front(source(front, pieces))
             count = 0
             async for _ in view(stream):

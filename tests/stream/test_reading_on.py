@@ -15,7 +15,7 @@ from sources import (
     ROLE,
     STOP,
     USAGE,
-    VIEWS,
+    VIEWS_OF_TEXT,
     WHOLE,
     async_generator,
     every_source,
@@ -76,10 +76,10 @@ async def test_going_on_after_a_break(kind: str, front: Any, pieces: list[bytes]
         assert stream.completion().text == "Hello world"
 
 
-@each_case("view", VIEWS)
+@each_case("view", VIEWS_OF_TEXT)
 @each_case("pieces", [WHOLE, [*WHOLE[:3], ERROR]], ids=["whole", "failed"])
 async def test_nothing_more_comes_after_the_last_or_an_error(front: Any, view: str, pieces: list[bytes]) -> None:
-    items = VIEWS[view](front(source(front, pieces)))
+    items = VIEWS_OF_TEXT[view](front(source(front, pieces)))
     with pytest.raises(APIError) if ERROR in pieces else nullcontext():
         await take(items, [])
     for _ in range(2):

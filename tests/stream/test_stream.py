@@ -19,7 +19,7 @@ from sources import (
     IN_ONE_READ,
     LD,
     STOP,
-    VIEWS,
+    VIEWS_OF_TEXT,
     WHOLE,
     WOR,
     AsyncList,
@@ -119,14 +119,14 @@ FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
 
 @every_source
 @each_case("fault", FAULTS)
-@each_case("view", VIEWS)
+@each_case("view", VIEWS_OF_TEXT)
 async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str, view: str) -> None:
     pieces, kind_of_error, end = FAULTS[fault]
     taken: list[Any] = []
     async with opened(kind, front, pieces) as body:
         async with front(body.source) as stream:
             with pytest.raises(kind_of_error) as caught:
-                await take(VIEWS[view](stream), taken)
+                await take(VIEWS_OF_TEXT[view](stream), taken)
         assert body.let_go()
     assert [getattr(item, {"chunks": "text", "events": "delta"}.get(view, ""), item) for item in taken] == ["Hi"]
     assert (stream.end, stream.error) == (end, caught.value)
@@ -137,7 +137,7 @@ async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str,
             ask()
         assert again.value is caught.value
     with pytest.raises(StreamConsumedError):
-        await take(VIEWS[view](stream), taken)
+        await take(VIEWS_OF_TEXT[view](stream), taken)
 
 
 @every_source
