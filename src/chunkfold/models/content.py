@@ -169,9 +169,9 @@ def _text_in_objects(value: Any) -> str:
     return "".join([text for text in texts if isinstance(text, str)])
 
 
-def says_something(fields: Fields) -> bool:
-    """Whether a delta has more than a role and empty values."""
-    return any(value not in (None, "", [], {}) for name, value in fields.items() if name != "role")
+def says_something(fields: Fields, besides: tuple[str, ...] = ("role",)) -> bool:
+    """Whether a delta has more than a role, or an object more than some of its keys, and empty values."""
+    return any(value not in (None, "", [], {}) for name, value in fields.items() if name not in besides)
 
 
 def is_of_tool(fields: Fields) -> bool:
@@ -296,8 +296,7 @@ def is_wrong_part(part: Any) -> bool:
 
 def has_more_than_text(part: dict[str, Any]) -> bool:
     """Whether a text part of a content list has more values than its text, except its place."""
-    others = [value for name, value in part.items() if name not in ("type", "text", "index")]
-    return not isinstance(part.get("text"), str | None) or any(value not in (None, "", [], {}) for value in others)
+    return not isinstance(part.get("text"), str | None) or says_something(part, ("type", "text", "index"))
 
 
 def _texts_in(value: Any) -> Iterator[str]:
