@@ -121,9 +121,9 @@ def name_of(as_type: Any) -> str:
         return " | ".join(map(repr, args))
     if args:
         return f"{name_of(origin)}[{', '.join(map(name_of, args))}]"
-    if as_type is NoneType or as_type is ...:
-        return "None" if as_type is NoneType else "..."
-    return str(getattr(as_type, "__name__", as_type))
+    if as_type is NoneType:
+        return "None"
+    return "..." if as_type is ... else str(getattr(as_type, "__name__", as_type))
 
 
 def first_of_equal(text: str) -> str:
