@@ -189,11 +189,11 @@ def _member_of(schema: _Schema, config: Mapping[str, Any], schemas: _Schemas) ->
         keys = schema.get("keys_schema", _ANY)
         is_any = keys["type"] in ("any", "str") and keys.keys() <= {"type", "metadata"}
         key = None if is_any else Shape((_Part(keys),), schemas)
-        return _Member(dict, {}, (_Part(schema.get("values_schema", _ANY), config),), key)
+        return _Member(dict, others=(_Part(schema.get("values_schema", _ANY), config),), key=key)
     if schema["type"] in _LISTS:
         items = schema.get("items_schema", _ANY)
         kinds = items if schema["type"] == "tuple" else [items]
-        return _Member(list, {}, tuple(_Part(kind, config) for kind in kinds))
+        return _Member(list, others=tuple(_Part(kind, config) for kind in kinds))
     return _Member()
 
 
