@@ -30,9 +30,8 @@ class _Shortener(reprlib.Repr):
         self.maxlevel = 4
         self.maxother = 500
 
-    def repr_bytes(self, value: bytes, level: int) -> str:
+    def repr_bytes(self, value: bytes, _level: int) -> str:
         """Bytes, cut in the middle."""
-        del level
         half = _LONGEST // 2
         return repr(value) if len(value) <= _LONGEST else f"{value[:half]!r}...{value[-half:]!r}"
 
@@ -43,9 +42,8 @@ class _Shortener(reprlib.Repr):
         except ValueError:
             return f"<an integer of {x.bit_length()} bits>"
 
-    def repr_ellipsis(self, x: Any, level: int) -> str:
+    def repr_ellipsis(self, _value: Any, _level: int) -> str:
         """What stands for values that are not shown."""
-        del x, level
         return "..."
 
 
