@@ -230,14 +230,13 @@ def take_chunk(event: ServerSentEvent, fields: dict[str, Any], payload: Payload)
         chunk = repaired_chunk(fields, payload.notes)
     except UnreadableError as error:
         payload.error = _invalid(event, str(error))
-        return
     except LimitExceededError as error:
         payload.error = error
-        return
-    payload.chunks.append(chunk)
-    if is_unexplained(chunk):
-        payload.foreign = excerpt_of(event.data)
-        payload.notes.append((anomalies.UNEXPLAINED_OBJECT, payload.foreign))
+    else:
+        payload.chunks.append(chunk)
+        if is_unexplained(chunk):
+            payload.foreign = excerpt_of(event.data)
+            payload.notes.append((anomalies.UNEXPLAINED_OBJECT, payload.foreign))
 
 
 def _take_several(event: ServerSentEvent, payload: Payload) -> None:
