@@ -166,9 +166,9 @@ class InterruptibleReads(AsyncIterator[bytes]):
         self._scope.cancel()
 
 
-async def run_to_completion(
+def run_to_completion(
     work: Coroutine[Any, Any, None], response: Any, scope: "anyio.CancelScope | None", *, shield: bool = True
-) -> None:
+) -> Coroutine[Any, Any, None]:
     """Wait until `work` is done, such as closing; if this task was cancelled meanwhile, raise the cancellation then.
 
     A pool loses a connection forever if the closing of its response is interrupted. The shields of httpcore are
@@ -179,9 +179,10 @@ async def run_to_completion(
     `scope` is cancelled when this task is, to make the work finish sooner; a cancellation by a scope of anyio does that
     only without `shield`, and otherwise waits until the work is done.
     """
-    if response is None or not _is_asyncio():
-        await work
-        return
+    return work if response is None or not _is_asyncio() else _in_own_task(work, scope, shield=shield)
+
+
+async def _in_own_task(work: Coroutine[Any, Any, None], scope: "anyio.CancelScope | None", *, shield: bool) -> None:
     import asyncio
 
     task = asyncio.create_task(work)
