@@ -79,38 +79,6 @@ def test_content_is_captured_when_asked(telemetry: Telemetry) -> None:
     assert SECRET not in str(telemetry.reader.get_metrics_data())
 
 
-def test_a_legacy_function_call_of_the_answer_is_captured(telemetry: Telemetry) -> None:
-    call = delta("function_call", function_call={"name": "f", "arguments": '{"a":1}'})
-    telemetry.instrument(ChatCompletionStream([call, DONE]), capture_content=True).read()
-    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
-    assert message["parts"] == [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}]
-
-
-def test_a_call_of_the_answer_in_both_forms_is_captured_once(telemetry: Telemetry) -> None:
-    function = {"name": "f", "arguments": '{"a":1}'}
-    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
-    answer = delta("tool_calls", tool_calls=[call], function_call=function)
-    telemetry.instrument(ChatCompletionStream([answer, DONE]), capture_content=True).read()
-    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
-    assert message["parts"] == [{"type": "tool_call", "id": "call_1", "name": "f", "arguments": {"a": 1}}]
-
-
-def test_messages_of_other_kinds_are_captured_as_far_as_they_are_known(telemetry: Telemetry) -> None:
-    custom = {"id": "a", "type": "custom", "custom": {"name": "f", "input": "no JSON"}}
-    calls = [custom, {"id": "b", "type": "x"}, "no call"]
-    messages = [{"role": "assistant", "content": ["Hi", 5, {"type": "file"}], "tool_calls": calls}, "no message"]
-    stream = ChatCompletionStream([HI, STOP, DONE])
-    telemetry.instrument(stream, {"messages": messages}, capture_content=True).read()
-    (message,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
-    assert message["parts"] == [
-        {"type": "text", "content": "Hi"},
-        {"type": "int"},
-        {"type": "file"},
-        {"type": "tool_call", "id": "a", "name": "f", "arguments": "no JSON"},
-        {"type": "tool_call", "id": "b", "name": ""},
-    ]
-
-
 PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{SECRET}"}}
 SOUND = {"type": "input_audio", "input_audio": {"data": SECRET, "format": "wav"}}
 TOOL_RESULTS: dict[str, tuple[Any, Any]] = {
@@ -145,6 +113,21 @@ TURNS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
         [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}],
     ),
     "audio": ({"audio": {"id": "audio_1"}}, [{"type": "audio"}]),
+    "content and calls of other kinds": (
+        {
+            "content": ["Hi", 5, {"type": "file"}],
+            "tool_calls": [
+                {"id": "a", "type": "custom", "custom": {"name": "f", "input": "no JSON"}}, {"id": "b", "type": "x"}, "no call",
+            ],
+        },
+        [
+            {"type": "text", "content": "Hi"},
+            {"type": "int"},
+            {"type": "file"},
+            {"type": "tool_call", "id": "a", "name": "f", "arguments": "no JSON"},
+            {"type": "tool_call", "id": "b", "name": ""},
+        ],
+    ),
     "several": (
         {"reasoning_content": "So.", "content": "Hi", "refusal": "No.", "function_call": {"name": "f"}},
         [
@@ -175,7 +158,7 @@ MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 def test_of_a_message_of_the_request_texts_and_calls_are_captured(case: str, telemetry: Telemetry) -> None:
     message, parts = MESSAGES[case]
     stream = ChatCompletionStream([HI, STOP, DONE])
-    telemetry.instrument(stream, {"messages": [message]}, capture_content=True).read()
+    telemetry.instrument(stream, {"messages": [message, "no message"]}, capture_content=True).read()
     (told,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
     assert told == {"role": message["role"], "parts": parts}
     assert SECRET not in telemetry.exported
@@ -187,20 +170,42 @@ def test_the_message_of_an_error_counts_as_content(telemetry: Telemetry) -> None
     assert SECRET in (telemetry.span.status.description or "")
 
 
-def test_what_is_no_text_shows_as_its_kind(telemetry: Telemetry) -> None:
-    audio = delta(audio={"id": "x", "data": "AAAA", "transcript": "Hi"})
-    image = delta(images=[{"type": "image_url", "image_url": {"url": "data:,x"}}])
-    telemetry.instrument(ChatCompletionStream([audio, image, STOP]), capture_content=True).read()
-    (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
-    assert {part["type"] for part in message["parts"]} == {"audio", "image"}
-    assert all(part.keys() == {"type"} for part in message["parts"])
+NO_JSON = ["[" * 100_000, '{"x":', '{"x":NaN}', "-Infinity", '{"x":1e400}']
+# What comes before the end of an answer, and the parts of its message.
+ANSWERS: dict[str, tuple[list[bytes], list[dict[str, Any]]]] = {
+    "an old function call": (
+        [delta(function_call={"name": "f", "arguments": '{"a":1}'})],
+        [{"type": "tool_call", "id": None, "name": "f", "arguments": {"a": 1}}],
+    ),
+    "a call in both forms, once": (
+        [
+            delta(
+                tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}],
+                function_call={"name": "f", "arguments": "{}"},
+            )
+        ],
+        [{"type": "tool_call", "id": "b", "name": "f", "arguments": {}}],
+    ),
+    "what is no text": (
+        [
+            delta(audio={"id": "x", "data": "AAAA", "transcript": "Hi"}),
+            delta(images=[{"type": "image_url", "image_url": {"url": "data:,x"}}]),
+        ],
+        [{"type": "audio"}, {"type": "image"}],
+    ),
+    **{
+        f"arguments that are no JSON: {text[:9]}": (
+            [delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": text}}])],
+            [{"type": "tool_call", "id": "b", "name": "f", "arguments": text}],
+        )
+        for text in NO_JSON
+    },
+}
 
 
-@pytest.mark.parametrize(
-    "arguments", ["[" * 100_000, '{"x":', '{"x":NaN}', "-Infinity", '{"x":1e400}'], ids=lambda text: text[:9]
-)
-def test_arguments_that_are_no_json_are_captured_as_written(arguments: str, telemetry: Telemetry) -> None:
-    call = delta(tool_calls=[{"index": 0, "id": "b", "function": {"name": "f", "arguments": arguments}}])
-    telemetry.instrument(ChatCompletionStream([call, STOP, DONE]), capture_content=True).read()
+@pytest.mark.parametrize("case", ANSWERS)
+def test_of_an_answer_what_is_no_text_is_captured_too(case: str, telemetry: Telemetry) -> None:
+    pieces, parts = ANSWERS[case]
+    telemetry.instrument(ChatCompletionStream([*pieces, STOP, DONE]), capture_content=True).read()
     (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
-    assert message["parts"][0]["arguments"] == arguments
+    assert message["parts"] == parts
