@@ -17,6 +17,8 @@ AUDIO = {
          set()),
     "one base64 text that was cut anywhere: joined": ([{"data": "YW"}, {"data": "Jj"}], {"data": "YWJj"}, {"CF218"}),
     "no base64: texts joined": ([{"data": "*"}, {"data": base64(b"a")}], {"data": "*" + base64(b"a")}, {"CF218"}),
+    "too much padding is no base64, whatever Python takes": ([{"data": "YWJj="}], {"data": "YWJj="}, {"CF218"}),
+    "nor is a lot of it": ([{"data": "YWJj===="}], {"data": "YWJj===="}, {"CF218"}),
     "id and expiry: the last that is not empty":
         ([{"id": "a1"}, {"id": "a2", "expires_at": 1}, {"id": "", "expires_at": 2}, {"expires_at": None}],
          {"id": "a2", "expires_at": 2}, set()),
