@@ -94,6 +94,12 @@ def test_a_legacy_function_call_is_shown_with_the_calls() -> None:
     assert "f\n{}\n" in text
 
 
+def test_a_call_that_is_sent_in_both_forms_is_shown_once() -> None:
+    function = {"name": "look_up", "arguments": "{}"}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    assert shown(read(delta("tool_calls", tool_calls=[call], function_call=function))).text.count("look_up") == 1
+
+
 @pytest.mark.parametrize("completion", [ChatCompletion(), read(b"")], ids=["empty", "of an empty body"])
 def test_a_completion_without_choices_says_so(completion: ChatCompletion) -> None:
     assert shown(completion).text == "a completion without choices\nusage: not reported\n"

@@ -110,7 +110,8 @@ def _calls(message: dict[str, Any]) -> Iterator[Html]:
     """The tool calls as a table, and how many more there are."""
     found: list[Any] = message.get("tool_calls") or []
     cells = [(word(call.name), cut(call.arguments, _SHORT), word(call.id)) for call in found[:_CALLS]]
-    if (legacy := message.get("function_call")) is not None:
+    legacy = message.get("function_call")
+    if legacy is not None and not cells:  # else it is the same call, in its other form
         cells.append((word(legacy.name), cut(legacy.arguments, _SHORT), ""))
     if cells:
         head = tag("tr", *(tag("th", name, scope="col", style=_CELL) for name in ("tool call", "arguments", "id")))
