@@ -184,6 +184,12 @@ CHOICE_INDEX_WANDERS: Final = Rule(
     "Portkey in front of Cohere, musistudio/llms, GitHub Copilot",
     "reads it as choice 0, with the option `one_choice`",
 )
+DRAFT: Final = Rule(
+    "CF222",
+    "a content is a draft of the whole text, which the next one replaces",
+    "Inception, if the request has `diffusing`",
+    "takes the text that is complete or has a finish reason; a draft is only on its chunk, as `diffusion_content`",
+)
 
 CALL_INDEX_MISSING: Final = Rule(
     "CF301",

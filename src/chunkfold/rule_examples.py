@@ -60,6 +60,13 @@ def _usage(counts: str) -> bytes:
     return _chunk("", f',"usage":{{{counts}}}')
 
 
+def _diffused(text: str, progress: str, finish_reason: str = "null") -> bytes:
+    return _chunk(
+        f'{{"index":0,"delta":{{"role":"assistant","content":"{text}"}},"finish_reason":{finish_reason}}}',
+        f',"diffusion_meta":{{"diffusion_content":true,"diffusion_progress":{progress}}}',
+    )
+
+
 def _called(*fragments: str, calls: tuple[ExampleCall, ...] = (ExampleCall(),)) -> Example:
     """A whole stream with one tool call fragment in each chunk."""
     body = _stream(*(f'{{"tool_calls":[{fragment}]}}' for fragment in fragments), finish_reason='"tool_calls"')
@@ -116,6 +123,7 @@ EXAMPLES: Final[dict[str, Example]] = {
         _stream('{"role":"tool","tool_call_id":"call_a","content":"[1]"}', '{"role":"assistant","content":"Hi"}')
     ),
     "CF221": Example(_HI + _STOP.replace(b'"index":0', b'"index":1') + _DONE, is_for_one=True),
+    "CF222": Example(_diffused("H%", "0") + _diffused("Hi", "1", '"stop"') + _DONE),
     "CF301": _called(_CALL.replace('"index":0,', "")),
     "CF302": _called(_CALL.replace('"id":"call_a",', ""), calls=(ExampleCall(id=None),)),
     "CF303": _called(_CALL.replace('"call_a"', "7"), calls=(ExampleCall(id="7"),)),

@@ -42,6 +42,7 @@ class Case:
 
 ERRORS: dict[str, type[ChunkfoldError]] = {
     "truncated": IncompleteStreamError,
+    "empty": IncompleteStreamError,
     "failed": APIError,
     "invalid": InvalidChunkError,
 }
@@ -83,6 +84,16 @@ def failing(name: str, payload: Any, rules: str = "", **has: Any) -> Case:
     return Case(name, body, end="failed", rules=rules, has={f"error.{key}": has[key] for key in has})
 
 
+DIFFUSED = {"diffusion_content": True, "diffusion_progress": 0}
+
+
+def diffused(delta: Any, progress: float, finish_reason: str | None = None) -> dict[str, Any]:
+    """A chunk of Inception's whose content is a draft of the whole text, or that text."""
+    meta = {**DIFFUSED, "diffusion_progress": progress}
+    return {**chunk({"tool_calls": [], **delta}, finish_reason), "diffusion_meta": meta}
+
+
+DRAFTS = [diffused({"role": "assistant", "content": text}, 0) for text in ("H%", "", "\x1fi", *(["Ho"] * 30))]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 HAS_USAGE = {"usage.prompt_tokens": 5, "usage.completion_tokens": 2, "usage.total_tokens": 7}
 COMPLETION = {
@@ -152,6 +163,26 @@ QUIRKS: dict[str, list[Case]] = {
             event(head(id="", object="", created=0, model="", prompt_filter_results=[{"prompt_index": 0}])) + CLEAN,
             has={"id": HEAD["id"], "model": HEAD["model"],
             "model_extra": {"prompt_filter_results": [{"prompt_index": 0}]}}),
+        Case("drafts", stream(*DRAFTS, diffused({"content": "Hi"}, 1, "stop")), rules="CF222 CF504",
+            has={"model_extra.diffusion_meta.diffusion_progress": 1, "choices.0.message.model_extra": {}}),
+        Case("a text that is complete before the finish reason", stream(*DRAFTS, diffused({"content": "Hi"}, 1.0)),
+            rules="CF222"),
+        Case("a text that ends before it is complete",
+            b"".join(map(event, [*DRAFTS, diffused({"content": "Hi"}, 0, "length")])) + DONE, rules="CF222"),
+        Case("drafts beside the pieces of a call", stream(
+            *(diffused({"content": "H%", "tool_calls": [{"index": 0, "function": {}, **piece}]}, 0) for piece in (
+                {"id": "a", "function": {"name": "f", "arguments": "{"}}, {"id": None, "function": {"arguments": "}"}},
+            )), diffused({"content": "Hi"}, 1, "stop")), rules="CF222 CF504",
+            has={"tool_calls.0.function.arguments": "{}", "tool_calls.0.id": "a"}),
+        Case("nothing but drafts", b"".join(map(event, DRAFTS)), text="", end="empty", rules="CF222"),
+        Case("what is marked as no draft", stream(*(
+            {**chunk({"content": text}), "diffusion_meta": meta}
+            for text, meta in (("H", None), ("e", {"diffusion_content": False}), ("l", {}), ("l", "x"), ("o", [])))),
+            text="Hello"),
+        Case("drafts of several choices", stream(
+            head(choices=[{"index": n, "delta": {"content": "H%"}} for n in (0, 1)], diffusion_meta=DIFFUSED),
+            head(choices=[{"index": n, "delta": {"content": "Hi"}, "finish_reason": "stop"} for n in (0, 1)],
+                diffusion_meta=DIFFUSED)), rules="CF222 CF504", has={"choices.1.message.content": "Hi"}),
         Case("cumulative deltas, off by default", deltas(*({"content": text} for text in ("a", "ab"))), text="aab"),
         Case("think tags, off by default", deltas({"content": "<think>hm</think>Hi"}), text="<think>hm</think>Hi"),
     ],

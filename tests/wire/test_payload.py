@@ -371,3 +371,14 @@ def test_the_dump_of_a_chunk_is_parsed_as_it_was_sent() -> None:
     [chunk] = parse_payload(ServerSentEvent(sent)).chunks
     assert json.loads(chunk.model_dump_json(exclude_unset=True)) == json.loads(sent)
     assert parse_payload(ServerSentEvent(chunk.model_dump_json().encode())).chunks[0].model_dump() == chunk.model_dump()
+
+
+def test_a_draft_stays_on_its_chunk() -> None:
+    meta = {"diffusion_content": True, "diffusion_progress": 0}
+    drafts = ({**chunk({"role": "assistant", "content": text}), "diffusion_meta": meta} for text in ("H%", "Ho"))
+    parser = ChatCompletionParser()
+    deltas = [one.choices[0].delta for one in parser.feed(b"".join(sse(*drafts, done=False)))]
+    assert [(delta.content, delta.model_extra) for delta in deltas] == [
+        (None, {"diffusion_content": text}) for text in ("H%", "Ho")
+    ]
+    assert (parser.snapshot.text, parser.snapshot.message.model_extra) == ("", {})

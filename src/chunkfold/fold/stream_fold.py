@@ -35,7 +35,7 @@ _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_fil
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
 # Unknown keys that mean something.
-_UNUSUAL_KEYS: Final = frozenset({"error", "base_resp", "usage", "x_groq", "modality"})
+_UNUSUAL_KEYS: Final = frozenset({"error", "base_resp", "usage", "x_groq", "modality", "diffusion_meta"})
 ValueT = TypeVar("ValueT")
 
 

@@ -34,6 +34,8 @@ ENCRYPTED_REASONING: Final = (
 encrypted reasoning of the latter two, and that of Doubao."""
 APPENDED: Final = ("reasoning_text", "cot_summary", *ENCRYPTED_REASONING)
 """Unknown fields whose pieces append."""
+DRAFT: Final = "diffusion_content"
+"""The field of a delta with a draft of the text; Inception's flag, beside the choices, that marks drafts."""
 PROVIDER_FIELDS: Final = "provider_specific_fields"
 """LiteLLM's field of a message or a call, with Gemini's thought signatures and what Anthropic's own tools returned."""
 # Its keys that LiteLLM reads in a message of a request. It sends each list whole, but the signatures in pieces.

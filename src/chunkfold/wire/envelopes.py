@@ -15,7 +15,7 @@ from chunkfold.json_text.values import is_list, is_object, objects_in, with_shar
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, ChatCompletionChunk
 from chunkfold.models.content import is_of_tool
 from chunkfold.models.outcome import Outcome, outcome_of
-from chunkfold.wire.repairs import AUDIO_MODALITY
+from chunkfold.wire.repairs import AUDIO_MODALITY, DIFFUSION
 from chunkfold.wire.statuses import code_of, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.
@@ -23,6 +23,8 @@ _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
+# The unknown keys of a chunk that may mean more.
+_MEANINGFUL_KEYS: Final = frozenset({"error", "modality", DIFFUSION, "base_resp", "x_groq"})
 # The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS and Llama Stack.
 _MESSAGE_NAMES: Final = (
     *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
@@ -48,17 +50,22 @@ class Envelope(NamedTuple):
 
 
 def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
-    """Whether a valid chunk is all that it seems: no error, not another API's, and its content is not audio."""
+    """Whether a valid chunk is all that it seems: no error, not another API's, its content no audio and no draft."""
     extra = chunk.__pydantic_extra__
     if "choices" not in chunk.__pydantic_fields_set__ or chunk.object in AMBIGUOUS_OBJECTS:
         return False  # any of the shapes; such objects are few
     if not chunk.choices and extra and any(name in _ERROR_KEYS or name.endswith(_EXCEPTION) for name in extra):
         return False
-    if extra and (
-        extra.get("error")
-        or extra.get("modality") == AUDIO_MODALITY
-        or extra.get("base_resp") is not None
-        or _has_error(extra.get("x_groq"))
+    if (
+        extra
+        and not _MEANINGFUL_KEYS.isdisjoint(extra)
+        and (
+            extra.get("error")
+            or extra.get("modality") == AUDIO_MODALITY
+            or DIFFUSION in extra
+            or extra.get("base_resp") is not None
+            or _has_error(extra.get("x_groq"))
+        )
     ):
         return False
     for choice in chunk.choices:

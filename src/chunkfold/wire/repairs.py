@@ -13,10 +13,13 @@ from chunkfold.errors import exceeded
 from chunkfold.json_text.values import Path, dotted, is_container, is_integer, is_list, is_object, objects_in, size_of
 from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
+from chunkfold.models.content import DRAFT
 from chunkfold.models.shared import USAGE_KEYS
 from chunkfold.wire.reading import TOO_LONG, Notes, UnreadableError
 
 AUDIO_MODALITY: Final = "audio"
+DIFFUSION: Final = "diffusion_meta"
+"""Inception's field beside the choices, which says whether their contents are drafts."""
 _MAX_UNKNOWN_DEPTH: Final = 200
 # Characters of an event's arguments, and ids of calls, that are not text. As text, each may take 24 bytes instead of
 # one, and an integer takes the square of its digits to print.
@@ -55,6 +58,7 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
         _drop_deep_values(fields, notes, ())
     _drop_empty_values(fields, notes)
     _move_audio(fields)
+    _move_drafts(fields, notes)
     _repair_calls(fields, notes)
     read_spelled_numbers(fields, notes, ())
     try:
@@ -109,6 +113,18 @@ def _move_audio(fields: dict[str, Any]) -> None:
         delta = choice.get("delta")
         if is_object(delta) and isinstance(delta.get("content"), str) and delta["content"] and not delta.get("audio"):
             delta["audio"] = {"data": delta.pop("content")}
+
+
+def _move_drafts(fields: dict[str, Any], notes: Notes) -> None:
+    """A content that Inception marks as a draft goes where nothing takes it for text, unless it is the last one."""
+    meta = fields.get(DIFFUSION)
+    if not is_object(meta) or meta.get(DRAFT) is not True or meta.get("diffusion_progress") == 1:
+        return
+    for choice in objects_in(fields.get("choices")):
+        delta = choice.get("delta")
+        if is_object(delta) and isinstance(delta.get("content"), str) and choice.get("finish_reason") is None:
+            delta[DRAFT] = delta.pop("content")
+            notes.append((anomalies.DRAFT, ""))
 
 
 def _repair_calls(fields: dict[str, Any], notes: Notes) -> None:
