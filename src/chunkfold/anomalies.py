@@ -100,6 +100,12 @@ NEARLY_DATA: Final = Rule(
 DATA_PREFIX_TWICE: Final = Rule(
     "CF111", "the prefix `data:` is repeated", "servers that frame framed strings", "removes one"
 )
+DONE_REMNANT: Final = Rule(
+    "CF112",
+    "an event is only the last character of [DONE]",
+    "new-api, if its upstream sends [DONE] without `data:`",
+    "ignores it",
+)
 
 CHOICES_MISSING: Final = Rule(
     "CF201", "`choices` is null, an empty object or missing", "MiniMax, NagaAI, many gateways", "reads it as empty"

@@ -93,6 +93,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     ),
     "CF110": Example(_HI + b'Data: {"choices":[]}\n\n' + _STOP + _DONE),
     "CF111": Example(b"data: " + _HI + _STOP + _DONE),
+    "CF112": Example(_HI + _STOP + b"data: ]\n\n" + _DONE),
     "CF201": Example(f'data: {{{_HEAD},"choices":null}}\n\n'.encode() + _HI + _STOP + _DONE),
     "CF202": Example(_chunk('{"index":0,"finish_reason":null,"content_filter_offsets":{}}') + _HI + _STOP + _DONE),
     "CF203": Example(_delta('{"role":"","content":"Hi"}', '""') + _STOP + _DONE),

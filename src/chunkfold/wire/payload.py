@@ -121,6 +121,8 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
         payload.notes.append((anomalies.COMMENT_IN_DATA, ""))
     elif data == b"null":
         payload.notes.append((anomalies.NULL_DATA, ""))
+    elif data == raw_data.DONE[-1:]:
+        payload.notes.append((anomalies.DONE_REMNANT, ""))
     else:
         _take_json(event, payload)
 
