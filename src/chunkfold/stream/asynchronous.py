@@ -73,9 +73,8 @@ class AsyncChatCompletionStream(StreamDriver):
     ) -> None:
         super().__init__(source, "aiter_bytes", reuse_connection, options)
         data: Any = self.response.aiter_bytes() if self.response is not None else source
-        self._source: AsyncIterator[bytes] = aiter(data)
-        if shares_connection(self.response):
-            self._source = InterruptibleReads(data)
+        reads: AsyncIterator[bytes] = aiter(data)
+        self._source = InterruptibleReads(data) if shares_connection(self.response) else reads
 
     def __aiter__(self) -> Self:
         self._check_not_consumed()
