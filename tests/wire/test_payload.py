@@ -13,13 +13,14 @@ from wire_events import SLOW, call, calls, chunk, compact, dumped, noted, parse,
 
 from chunkfold import (
     ChatCompletionChunk,
+    ChatCompletionParser,
     CompletionTokensDetails,
     InvalidChunkError,
     PromptTokensDetails,
     ServerSentEvent,
     parse_payload,
 )
-from chunkfold.testing import HEAD
+from chunkfold.testing import HEAD, sse
 
 # The fast path and the slow one
 
