@@ -194,7 +194,7 @@ DRAFT: Final = Rule(
     "CF222",
     "a content is a draft of the whole text, which the next one replaces",
     "Inception, if the request has `diffusing`",
-    "takes the text that is complete or has a finish reason; a draft is only on its chunk, as `diffusion_content`",
+    "takes the text that has the finish reason, else the last draft; a chunk has its draft as `diffusion_content`",
 )
 
 CALL_INDEX_MISSING: Final = Rule(

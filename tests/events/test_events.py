@@ -232,6 +232,13 @@ def test_a_whole_message_is_told_too(body: bytes, late: int) -> None:
     assert briefly(Stream([body]).read(late)[1]) == OF_THE_MESSAGE
 
 
+def test_the_last_draft_is_told_before_the_finish_reason_if_no_text_came() -> None:
+    assert briefly(events_of(delta(diffusion_content="a"), STOP, DONE)) == [("text", "a"), ("finished", "stop", "stop")]
+    parser = ChatCompletionParser()
+    parser.feed(delta(diffusion_content="a") + delta("stop", content="b"))
+    assert briefly(parser.events()) == [("text", "b"), ("finished", "stop", "stop")]
+
+
 def test_what_a_message_adds_after_the_first_call_came() -> None:
     """It is told when the stream ends: deltas may still bring it. So is its finish reason."""
     parser = ChatCompletionParser()

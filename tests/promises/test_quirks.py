@@ -178,7 +178,17 @@ QUIRKS: dict[str, list[Case]] = {
                 {"id": "a", "function": {"name": "f", "arguments": "{"}}, {"id": None, "function": {"arguments": "}"}},
             )), diffused({"content": "Hi"}, 1, "stop")), rules="CF222 CF504",
             has={"tool_calls.0.function.arguments": "{}", "tool_calls.0.id": "a"}),
-        Case("nothing but drafts", b"".join(map(event, DRAFTS)), text="", end="empty", rules="CF222"),
+        Case("a complete text that comes again", stream(*[diffused({"content": "Hi"}, 1)] * 3), rules="CF222"),
+        Case("a last draft without a text after it", stream(*DRAFTS, diffused({"content": "Hi"}, 0)), rules="CF222",
+            has={"choices.0.message.model_extra": {}}),
+        Case("a whole message after drafts", b"".join(map(event, DRAFTS)) + event(COMPLETION) + DONE,
+            rules="CF206 CF207 CF222", has=HAS_USAGE),
+        Case("another use of the field of drafts", deltas({"content": "Hi", "diffusion_content": 5}),
+            has={"choices.0.message.model_extra": {"diffusion_content": 5}}),
+        Case("an empty finish reason beside a draft", stream(
+            diffused({"content": "H%"}, 0, ""), diffused({"content": "Hi"}, 1, "stop")), rules="CF203 CF222 CF504"),
+        Case("nothing but drafts", b"".join(map(event, DRAFTS)), text="", end="empty", rules="CF222",
+            has={"choices.0.message.model_extra": {"diffusion_content": "Ho"}}),
         Case("what is marked as no draft", stream(*(
             {**chunk({"content": text}), "diffusion_meta": meta}
             for text, meta in (("H", None), ("e", {"diffusion_content": False}), ("l", {}), ("l", "x"), ("o", [])))),

@@ -382,4 +382,4 @@ def test_a_draft_stays_on_its_chunk() -> None:
     assert [(delta.content, delta.model_extra) for delta in deltas] == [
         (None, {"diffusion_content": text}) for text in ("H%", "Ho")
     ]
-    assert (parser.snapshot.text, parser.snapshot.message.model_extra) == ("", {})
+    assert (parser.snapshot.text, parser.snapshot.message.model_extra) == ("", {"diffusion_content": "Ho"})

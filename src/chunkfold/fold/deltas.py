@@ -17,7 +17,6 @@ from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
     CONTENT_BLOCKS,
-    DRAFT,
     ENCRYPTED_REASONING,
     OPENING_THOUGHT_TAG,
     OUTPUT_PARTS,
@@ -339,11 +338,6 @@ def _keep_provider_fields(state: ChoiceState, _: str, value: Any) -> bool:
     return merge_provider_fields(state.message_extra, value, ("thought_signatures", "citations"))
 
 
-def _leave_on_chunk(_state: ChoiceState, _name: str, _value: Any) -> bool:
-    """A draft is no part of the message."""
-    return True
-
-
 # Blocks in fields that the models do not have.
 _UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
 # The rules for fields that the models do not have; a rule returns whether it folded all of the value.
@@ -351,7 +345,6 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
     **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),
     "extra_content": _keep_extra_content,
-    DRAFT: _leave_on_chunk,
     PROVIDER_FIELDS: _keep_provider_fields,
 }
 RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)

@@ -26,7 +26,7 @@ from chunkfold.models.chunk import (
     is_unexplained,
 )
 from chunkfold.models.completion import ChatCompletion
-from chunkfold.models.content import CLOSING_THOUGHT_TAG, brings_tool_message, fields_of, is_of_tool, text_in
+from chunkfold.models.content import CLOSING_THOUGHT_TAG, DRAFT, brings_tool_message, fields_of, is_of_tool, text_in
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.shared import CompletionUsage
 from chunkfold.models.tool_calls import ToolTypes, checked_types
@@ -314,6 +314,8 @@ class StreamFold:
             detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
             self.log.note(anomalies.FINISHED_TWICE, detail)
         state.finish_reason = finish_reason
+        if isinstance(draft := state.message_extra.get(DRAFT), str):
+            _drop_draft(state, draft)
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
             self.log.note(anomalies.FINISH_UNUSUAL, excerpt(finish_reason))
         if state.observer is not None and state.message is None:  # else it may add to the choice at the end
@@ -339,3 +341,10 @@ class StreamFold:
                     delta = delta.model_copy(update={"content": delta.content.removeprefix(CLOSING_THOUGHT_TAG)})
             choices.append(choice if delta is choice.delta else choice.model_copy(update={"delta": delta}))
         return chunk.model_copy(update={"choices": choices}) if choices != chunk.choices else chunk
+
+
+def _drop_draft(state: ChoiceState, draft: str) -> None:
+    """The last of Inception's drafts is the text of a choice that finishes without another, like a whole message's."""
+    del state.message_extra[DRAFT]
+    if state.message is None and not state.text("content"):
+        state.message = ChoiceDelta(content=draft)

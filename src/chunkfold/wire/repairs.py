@@ -116,13 +116,13 @@ def _move_audio(fields: dict[str, Any]) -> None:
 
 
 def _move_drafts(fields: dict[str, Any], notes: Notes) -> None:
-    """A content that Inception marks as a draft goes where nothing takes it for text, unless it is the last one."""
+    """A content that Inception marks as the whole text so far goes where nothing appends it, unless it is the last."""
     meta = fields.get(DIFFUSION)
-    if not is_object(meta) or meta.get(DRAFT) is not True or meta.get("diffusion_progress") == 1:
+    if not is_object(meta) or meta.get(DRAFT) is not True:
         return
     for choice in objects_in(fields.get("choices")):
         delta = choice.get("delta")
-        if is_object(delta) and isinstance(delta.get("content"), str) and choice.get("finish_reason") is None:
+        if is_object(delta) and isinstance(delta.get("content"), str) and not choice.get("finish_reason"):
             delta[DRAFT] = delta.pop("content")
             notes.append((anomalies.DRAFT, ""))
 
