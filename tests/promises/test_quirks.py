@@ -191,8 +191,10 @@ QUIRKS: dict[str, list[Case]] = {
             has={"choices.0.message.model_extra": {"diffusion_content": "Ho"}}),
         Case("what is marked as no draft", stream(*(
             {**chunk({"content": text}), "diffusion_meta": meta}
-            for text, meta in (("H", None), ("e", {"diffusion_content": False}), ("l", {}), ("l", "x"), ("o", [])))),
+            for text, meta in (("H", None), ("e", {"diffusion_content": False}), ("l", {"diffusion_content": "no"}), ("l", "x"), ("o", [])))),
             text="Hello"),
+        *(Case(f"a draft that is no text: {delta}", stream(HI_CHUNK, {**diffused({}, 0), "choices": [{"delta": delta}]}),
+            end="invalid") for delta in ({"content": 5}, {"content": {}}, "x", [1])),
         Case("drafts of several choices", stream(
             head(choices=[{"index": n, "delta": {"content": "H%"}} for n in (0, 1)], diffusion_meta=DIFFUSED),
             head(choices=[{"index": n, "delta": {"content": "Hi"}, "finish_reason": "stop"} for n in (0, 1)],
