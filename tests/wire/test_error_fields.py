@@ -123,9 +123,19 @@ def test_the_text_has_the_reason_that_is_told_as_the_param() -> None:
     assert len(str(failure({"error": {"message": "x", "param": "a b" * 10**6}}))) < 600
 
 
-@each_case("param", ["model", "messages.0.role", "", " ", None, 5, ["a b"], {"a b": 1}, "is told", "why it is told"])
+@each_case(
+    "param", ["model", " model ", "messages.0.role", "", " ", None, 5, ["a b"], {"a b": 1}, "is told", "why it is told"]
+)
 def test_a_param_that_says_no_more_is_not_in_the_text(param: Any) -> None:
-    assert str(failure({"error": {"message": "why it is told", "param": param}})) == "why it is told"
+    error = {"message": "why it is told", "param": param}
+    assert str(failure({"error": error})) == "why it is told"
+    passed_on = {"message": "x", "metadata": {"raw": json.dumps({"error": error})}}
+    assert str(failure({"error": passed_on})) == "x: why it is told"
+
+
+def test_a_param_is_no_message() -> None:
+    failed = failure({"error": {"code": 400, "message": "", "param": REASON}})
+    assert (failed.message, failed.param) == ("the provider sent an error without a message: code 400", REASON)
 
 
 def test_the_place_in_the_request_that_is_wrong() -> None:
@@ -354,6 +364,7 @@ def test_a_budget_that_running_requests_fill_is_free_again_soon() -> None:
     body = b'{"error":{"code":402,"message":"x","metadata":{"limit_source":"openrouter_in_flight_budget"}}}'
     error = error_from_response(402, {"Retry-After": "3"}, body)
     assert (error.status_code, error.retry_after, error.retryable) == (402, 3, True)
+    assert error_from_response(402, {"Retry-After": "0"}, body).retryable
     assert not error_from_response(402, {}, body).retryable
     assert not error_from_response(403, {"Retry-After": "3"}, body).retryable
 
