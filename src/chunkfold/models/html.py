@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from chunkfold.excerpts import TERMINAL_CONTROLS, counted, short_repr
-from chunkfold.json_text.values import is_list
 from chunkfold.models.base import Model
 from chunkfold.models.content import read_part
 
@@ -125,8 +124,7 @@ def _beside(message: dict[str, Any]) -> Iterator[str]:
     """The content that is not shown."""
     if message.get("audio") is not None:
         yield "audio"
-    items = {noun: message.get(f"{noun}s") for noun in ("image", "annotation")}
-    counts = {noun: len(found) for noun, found in items.items() if is_list(found)}
+    counts = {noun: len(message.get(f"{noun}s") or ()) for noun in ("image", "annotation")}
     counts["content part"] = sum(read_part(part)[0] == "other" for part in message.get("content_parts") or ())
     yield from (counted(count, noun) for noun, count in counts.items() if count)
 
