@@ -11,6 +11,8 @@ from chunkfold import error_from_response
 from chunkfold.testing import DONE
 from chunkfold.testing.wire import compact_json
 
+# The text
+
 
 @each_case(
     ("metadata", "more"),
@@ -138,15 +140,18 @@ def test_a_param_is_no_message() -> None:
     assert (failed.message, failed.param) == ("the provider sent an error without a message: code 400", REASON)
 
 
-def test_the_place_in_the_request_that_is_wrong() -> None:
-    """FastAPI's `loc`."""
-    detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]
-    error = failure({"detail": detail})
-    assert (error.param, error.message) == ("body.messages.0.role", "x; Field required")
-    assert failure({"error": {"detail": {"errors": detail}}}).param == "body.messages.0.role"  # Llama Stack
-    assert failure({"detail": [{"loc": [], "msg": "x"}, {"loc": "body"}, 5]}).param is None
-    assert len(failure({"detail": [{"loc": ["a"] * 1000, "msg": "x"}]}).param or "") < 30
-    assert len(failure({"detail": [{"loc": ["a" * 1000], "msg": "x"}]}).param or "") < 60
+@each_case(
+    ("value", "told"),
+    [
+        ({"code": "foo"}, ": code 'foo'"),
+        ({"code": 503, "type": "busy"}, ": code 503, type 'busy'"),
+        ({"type": "a\x1b[2J"}, ": type 'a\\x1b[2J'"),
+        ({"message": "", "code": None}, ""),
+        ({"param": "x"}, ""),
+    ],
+)
+def test_an_error_without_a_message_shows_its_code_and_type(value: dict[str, Any], told: str) -> None:
+    assert str(failure({"error": value})) == f"{NO_MESSAGE}{told}"
 
 
 # The code, as sent, and the status it means
@@ -375,6 +380,9 @@ def test_a_request_that_is_too_long_is_not_retried(word: str) -> None:
     assert (error.status_code, error.retryable) == (500, False)
 
 
+# The message
+
+
 def nested(depth: int) -> Any:
     """A message in so many objects."""
     return {"message": nested(depth - 1)} if depth else "x"
@@ -471,3 +479,17 @@ def test_half_a_character_is_replaced(body: bytes) -> None:
     for error in (failure(body), error_from_response(500, {}, body)):
         assert error.message.startswith("a")
         assert "\ufffd" in error.error.model_dump_json().encode().decode()
+
+
+# The place in the request
+
+
+def test_the_place_in_the_request_that_is_wrong() -> None:
+    """FastAPI's `loc`."""
+    detail = [{"msg": "x"}, {"loc": ["body", "messages", 0, "role"], "msg": "Field required"}, {"loc": ["query"]}]
+    error = failure({"detail": detail})
+    assert (error.param, error.message) == ("body.messages.0.role", "x; Field required")
+    assert failure({"error": {"detail": {"errors": detail}}}).param == "body.messages.0.role"  # Llama Stack
+    assert failure({"detail": [{"loc": [], "msg": "x"}, {"loc": "body"}, 5]}).param is None
+    assert len(failure({"detail": [{"loc": ["a"] * 1000, "msg": "x"}]}).param or "") < 30
+    assert len(failure({"detail": [{"loc": ["a" * 1000], "msg": "x"}]}).param or "") < 60

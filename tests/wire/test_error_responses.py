@@ -12,15 +12,13 @@ from parsed_bodies import parsed
 from chunkfold import (
     APIStatusError,
     ChatCompletionParser,
-    ServerSentEvent,
     StreamEnd,
     error_from_response,
-    parse_payload,
 )
 from chunkfold.testing.wire import compact_json
 from chunkfold.wire.api_errors import api_error
 
-# HTTP errors
+# What the response and its body say
 
 
 RESPONSES = [
@@ -122,6 +120,40 @@ def test_what_the_response_says_of_a_retry_counts_first(told: str, retryable: bo
         assert error.retryable is (by_status if retryable is None else retryable)
 
 
+@pytest.mark.parametrize("before", [b"", b"\n", b": hello\n", b"event: error\n"])
+def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
+    body = before + b'data: {"error":{"message":"no credit","code":"insufficient_quota"}}\n\ndata: [DONE]\n\n'
+    for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
+        error = error_from_response(429, {}, cut)
+        assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
+
+
+@pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
+def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
+    assert error_from_response(503, {}, body).message == body.decode().strip()
+
+
+@each_case(
+    ("body", "told"),
+    [
+        (
+            b'{"httpMessage": "no\x1b[2J",\n "moreInformation": "x"}',
+            ': {"httpMessage": "no\\x1b[2J", "moreInformation": "x"}',
+        ),
+        (b'{"x": "' + b"y" * 1000 + b'"}', f': {{"x": "{"y" * 193}...'),
+        (b'{"error": {"code": 5}, "x": "y"}', ": code 5"),
+        (b"", ""),
+    ],
+)
+def test_a_response_without_a_message_is_quoted(body: bytes, told: str) -> None:
+    assert str(error_from_response(400, {}, body)) == f"HTTP 400: {NO_MESSAGE}{told}"
+
+
+def test_a_byte_order_mark_hides_no_error() -> None:
+    error = error_from_response(400, {}, b'\xef\xbb\xbf{"error":{"message":"bad","code":"c"}}')
+    assert (error.error.message, error.code) == ("bad", "c")
+
+
 # How long to wait
 
 
@@ -202,6 +234,19 @@ def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
     assert failure({"error": {"message": passed_on}}).retry_after == 9.0
 
 
+@each_case(("headers", "seconds"), WAITS)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    error = error_from_response(429, headers, b"")
+    if seconds is not ANY:
+        assert error.retry_after == seconds
+    assert error.retry_after is None or type(error.retry_after) is float
+    # The same from the headers of a stream whose body has the error.
+    assert parsed(data({"error": {"message": "x"}}), headers=headers).error.retry_after == error.retry_after
+
+
+# The id of the request
+
+
 @each_case(
     "body",
     [
@@ -217,33 +262,6 @@ def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:
         assert parsed(data(body), headers=headers).error.request_id == expected
     assert failure({"error": {"message": "x", "request_id": 5}}).request_id is None
     assert failure({"title": "Bad Request", "status": 400, "detail": "x", "requestId": "b"}).request_id == "b"  # NVIDIA
-
-
-def test_headers_of_urllib_and_one_without_a_value() -> None:
-    message: Any = Message()
-    message["Retry-After"], message["X-Request-ID"] = "7", "a"
-    without: Any = {"retry-after": "7", "x-request-id": None, "request-id": "a", "x": None}
-    for headers in message, without:
-        error = error_from_response(429, headers, b"")
-        assert (error.retry_after, error.request_id) == (7.0, "a")
-        assert "x" not in error.headers
-        assert ChatCompletionParser(headers=headers).request_id == "a"
-
-
-def test_headers_in_bytes() -> None:
-    headers: Any = {b"Retry-After": b"7", b"X-Request-ID": "a"}
-    error = error_from_response(429, headers, b"")
-    assert (error.retry_after, error.request_id) == (7.0, "a")
-
-
-@each_case(("headers", "seconds"), WAITS)
-def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
-    error = error_from_response(429, headers, b"")
-    if seconds is not ANY:
-        assert error.retry_after == seconds
-    assert error.retry_after is None or type(error.retry_after) is float
-    # The same from the headers of a stream whose body has the error.
-    assert parsed(data({"error": {"message": "x"}}), headers=headers).error.retry_after == error.retry_after
 
 
 @each_case(
@@ -271,25 +289,32 @@ def test_request_id(headers: dict[str, str], expected: str | None) -> None:
     assert parser.request_id == parser.error.request_id == expected
 
 
+# Headers
+
+
+def test_headers_of_urllib_and_one_without_a_value() -> None:
+    message: Any = Message()
+    message["Retry-After"], message["X-Request-ID"] = "7", "a"
+    without: Any = {"retry-after": "7", "x-request-id": None, "request-id": "a", "x": None}
+    for headers in message, without:
+        error = error_from_response(429, headers, b"")
+        assert (error.retry_after, error.request_id) == (7.0, "a")
+        assert "x" not in error.headers
+        assert ChatCompletionParser(headers=headers).request_id == "a"
+
+
+def test_headers_in_bytes() -> None:
+    headers: Any = {b"Retry-After": b"7", b"X-Request-ID": "a"}
+    error = error_from_response(429, headers, b"")
+    assert (error.retry_after, error.request_id) == (7.0, "a")
+
+
 def test_headers_are_looked_up_in_any_case_and_show_no_values() -> None:
     headers = error_from_response(429, {"Retry-After": "3", "Set-Cookie": "secret"}, b"").headers
     assert dict(headers) == {"retry-after": "3", "set-cookie": "secret"}
     assert headers["RETRY-AFTER"] == "3"
     assert ("Retry-after" in headers, len(headers), headers.get("x")) == (True, 2, None)
     assert "secret" not in repr(headers)
-
-
-@pytest.mark.parametrize("before", [b"", b"\n", b": hello\n", b"event: error\n"])
-def test_a_refusal_that_is_told_as_an_event_is_read(before: bytes) -> None:
-    body = before + b'data: {"error":{"message":"no credit","code":"insufficient_quota"}}\n\ndata: [DONE]\n\n'
-    for cut in (body, body.removesuffix(b"\n\ndata: [DONE]\n\n")):
-        error = error_from_response(429, {}, cut)
-        assert (error.message, error.code, error.retryable) == ("no credit", "insufficient_quota", False)
-
-
-@pytest.mark.parametrize("body", [b"data: nothing", b": hello", b"data", b"event: error\n\n"])
-def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
-    assert error_from_response(503, {}, body).message == body.decode().strip()
 
 
 # Redirects
@@ -322,45 +347,9 @@ def test_a_redirect_is_told_without_what_may_be_secret(status: int, location: st
     assert error.headers["location"] == location
 
 
-@each_case(
-    ("value", "told"),
-    [
-        ({"code": "foo"}, ": code 'foo'"),
-        ({"code": 503, "type": "busy"}, ": code 503, type 'busy'"),
-        ({"type": "a\x1b[2J"}, ": type 'a\\x1b[2J'"),
-        ({"message": "", "code": None}, ""),
-        ({"param": "x"}, ""),
-    ],
-)
-def test_an_error_without_a_message_shows_its_code_and_type(value: dict[str, Any], told: str) -> None:
-    error = parse_payload(ServerSentEvent(json.dumps({"error": value}).encode())).error
-    assert str(error) == f"the provider sent an error without a message{told}"
-
-
-@each_case(
-    ("body", "told"),
-    [
-        (
-            b'{"httpMessage": "no\x1b[2J",\n "moreInformation": "x"}',
-            ': {"httpMessage": "no\\x1b[2J", "moreInformation": "x"}',
-        ),
-        (b'{"x": "' + b"y" * 1000 + b'"}', f': {{"x": "{"y" * 193}...'),
-        (b'{"error": {"code": 5}, "x": "y"}', ": code 5"),
-        (b"", ""),
-    ],
-)
-def test_a_response_without_a_message_is_quoted(body: bytes, told: str) -> None:
-    assert str(error_from_response(400, {}, body)) == f"HTTP 400: {NO_MESSAGE}{told}"
-
-
 def test_a_long_redirect_is_cut_and_another_status_has_none() -> None:
     headers = {"location": "https://api.example/" + "a/" * 5000}
     assert len(str(error_from_response(307, headers, b'{"error":"moved"}'))) < 260
     assert str(error_from_response(307, headers, b'{"error":"moved"}')).endswith("...: moved")
     for status in (300, 304, 401, 503):
         assert "api.example" not in str(error_from_response(status, headers, b""))
-
-
-def test_a_byte_order_mark_hides_no_error() -> None:
-    error = error_from_response(400, {}, b'\xef\xbb\xbf{"error":{"message":"bad","code":"c"}}')
-    assert (error.error.message, error.code) == ("bad", "c")
