@@ -43,6 +43,9 @@ def test_no_error_in_the_framing(block: bytes) -> None:
     assert parsed(data(chunk("a")) + block + data(chunk("b", "stop")) + DONE).completion().text == "ab"
 
 
+# In fields and comments of a block
+
+
 COMMENTED = [
     pytest.param(b"event: error\n: overloaded\n\n", id="a comment (Dynamo)"),
     pytest.param(b"event: error\n:overloaded\n\n", id="without a blank"),
@@ -138,6 +141,9 @@ def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
     assert parsed(body).completion().text == "ab"
 
 
+# Behind an event that was cut
+
+
 CUT = b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"wor\n'
 WHOLE = data(chunk("b")).removesuffix(b"\n")
 ADDED = b'data: {"error":{"type":"upstream_error","message":"reset"}}\n'
@@ -201,6 +207,9 @@ def test_an_error_behind_too_many_lines() -> None:
     assert isinstance(parsed(b"data: {}\n" * 10_001 + ADDED + b"\n").error, LimitExceededError)
 
 
+# JSON between the blocks
+
+
 BARE = [
     pytest.param({"code": "workflow_error", "message": "x", "details": "ValueError"}, id="a code and a message"),
     pytest.param({"code": "STREAM_ERROR", "message": "x"}, id="a code in capitals"),
@@ -235,10 +244,7 @@ def test_bare_json_that_may_be_anything_is_ignored(body: Any) -> None:
     assert "CF110" in {anomaly.rule.id for anomaly in parser.anomalies}
 
 
-# JSON between the blocks, in one line or in several, as Google prints it
-
-
-PRINTED = {
+PRINTED = {  # in one line or in several, as Google prints it
     "in one line": b'{"error":{"code":503,"message":"x"}}\n',
     "in several": b'{\n  "error": {\n    "code": 503,\n    "message": "x"\n  }\n}\n',
     "without blanks": b'{\n"error": {\n"code": 503,\n"message": "x"\n}\n}\n',

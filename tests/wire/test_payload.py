@@ -209,6 +209,13 @@ def test_no_numbers_are_values(word: str, value: float) -> None:
         assert noted(payload) == set()
 
 
+def test_an_anomaly_says_what_was_found() -> None:
+    first, *_ = parsed(stream({**chunk({}), "id": "one"}, {**chunk({}), "id": "two"})).anomalies
+    assert first.rule.id == "CF205"
+    assert "'one'" in first.detail
+    assert "'two'" in first.detail
+
+
 # What is refused, and with which words
 
 
@@ -297,11 +304,19 @@ def test_text_that_is_no_json_is_refused(data: bytes) -> None:
     assert repr(data.decode("utf-8", "replace"))[1:-1] in str(error)
 
 
-def test_an_anomaly_says_what_was_found() -> None:
-    first, *_ = parsed(stream({**chunk({}), "id": "one"}, {**chunk({}), "id": "two"})).anomalies
-    assert first.rule.id == "CF205"
-    assert "'one'" in first.detail
-    assert "'two'" in first.detail
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b'{"a": "b', "Unterminated string at character 6"),
+        (b'{"a', "Unterminated string at character 1"),
+        (b'{"a" 1}', "Expecting ':' delimiter at character 5"),
+    ],
+)
+def test_text_that_is_no_json_is_described_in_one_sentence(data: bytes, what: str) -> None:
+    assert f"received text that is not JSON ({what})" in str(parse(data).error)
+
+
+# Events of another API
 
 
 OTHER_APIS = {
@@ -355,16 +370,7 @@ def test_an_object_alone_is_no_other_api() -> None:
     assert dumped(parse(body)) == body
 
 
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b'{"a": "b', "Unterminated string at character 6"),
-        (b'{"a', "Unterminated string at character 1"),
-        (b'{"a" 1}', "Expecting ':' delimiter at character 5"),
-    ],
-)
-def test_text_that_is_no_json_is_described_in_one_sentence(data: bytes, what: str) -> None:
-    assert f"received text that is not JSON ({what})" in str(parse(data).error)
+# What a chunk keeps
 
 
 def test_the_dump_of_a_chunk_is_parsed_as_it_was_sent() -> None:
