@@ -20,16 +20,13 @@ from chunkfold import (
 )
 from chunkfold.testing import sse
 
-# Values are values
+# Snapshots
 
 
 def test_a_snapshot_before_the_first_chunk() -> None:
     for snapshot in (ChatCompletionParser().snapshot, ChatCompletionAccumulator().snapshot):
         assert snapshot == ChatCompletion()
         assert (snapshot.text, snapshot.reasoning, snapshot.tool_calls, snapshot.finish_reason) == ("", "", [], None)
-
-
-# A snapshot is its reader's own
 
 
 EVERYTHING = [

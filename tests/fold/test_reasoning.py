@@ -140,6 +140,14 @@ def test_signed_thinking_in_details_is_a_repeat(signature: str | None) -> None:
     assert parser.completion().reasoning == ("a" if signature else "aa")
 
 
+def test_a_null_among_reasoning_details_does_not_lose_the_text() -> None:
+    detail = {"type": "reasoning.text", "index": 0, "text": "T"}
+    parser = fold(*said({"reasoning_details": [detail, None]}))
+    assert parser.completion().reasoning == "T"
+    assert parser.completion().message.reasoning_details == [detail]
+    assert noted(parser) == {"CF209"}
+
+
 # Reasoning text, in all its spellings
 
 
@@ -359,6 +367,19 @@ def test_the_pieces_of_every_text_are_joined_now_and_then(delta: dict[str, Any],
     assert text._open.tell() < 2_000
 
 
+def test_reasoning_steps_extend() -> None:
+    """Perplexity's `stream_mode: concise`; when they are all there, a whole message has them once more."""
+    steps = [{"type": "web_search", "thought": thought} for thought in "abc"]
+    whole = {"role": "assistant", "content": "", "reasoning_steps": steps}
+    parser = fold(
+        *(chunk({"content": "", "reasoning_steps": some}) for some in (steps[:1], steps[1:])),
+        {"choices": [{"index": 0, "delta": {}, "message": whole}]},
+        *said({"content": "d"}),
+    )
+    assert parser.completion().message.model_extra == {"reasoning_steps": steps}
+    assert parser.completion().text == "d"
+
+
 # Content that is flagged as a thought (Gemini's compatible endpoint)
 
 
@@ -421,24 +442,3 @@ def test_the_chunk_that_was_sent_is_not_changed() -> None:
     assert sent == before
     assert (given.text, accumulator.snapshot.text) == ("b", "b")
     assert accumulator.add(sent) is sent
-
-
-def test_reasoning_steps_extend() -> None:
-    """Perplexity's `stream_mode: concise`; when they are all there, a whole message has them once more."""
-    steps = [{"type": "web_search", "thought": thought} for thought in "abc"]
-    whole = {"role": "assistant", "content": "", "reasoning_steps": steps}
-    parser = fold(
-        *(chunk({"content": "", "reasoning_steps": some}) for some in (steps[:1], steps[1:])),
-        {"choices": [{"index": 0, "delta": {}, "message": whole}]},
-        *said({"content": "d"}),
-    )
-    assert parser.completion().message.model_extra == {"reasoning_steps": steps}
-    assert parser.completion().text == "d"
-
-
-def test_a_null_among_reasoning_details_does_not_lose_the_text() -> None:
-    detail = {"type": "reasoning.text", "index": 0, "text": "T"}
-    parser = fold(*said({"reasoning_details": [detail, None]}))
-    assert parser.completion().reasoning == "T"
-    assert parser.completion().message.reasoning_details == [detail]
-    assert noted(parser) == {"CF209"}

@@ -1,4 +1,4 @@
-"""Tool calls: their ids and names, custom tools, unknown fields, and calls that the server ran itself.
+"""Tool calls: their ids and names, custom tools, unknown fields, empty calls, and those that the server ran itself.
 
 Which call a fragment belongs to is in `test_call_routing`, what becomes of its arguments in `test_call_arguments`.
 """
@@ -238,39 +238,12 @@ def test_a_thought_signature_stays_on_its_call(deltas) -> None:
     assert "extra_content" not in other.model_dump()
 
 
-# Calls that the server ran itself
-
-
-SEARCH = {"index": 0, "id": "a", "function": {"name": "step_websearch", "arguments": ONE, "results": "[]"}}
-
-
-@pytest.mark.parametrize(
-    ("fragments", "outcome"),
-    [
-        pytest.param([(0, "srvtoolu_1", "web_search", ONE)], "stop", id="by the id"),
-        pytest.param([(0, "srvtoolu_1", "web_search", ""), (0, ..., ..., ONE)], "stop", id="in pieces"),
-        pytest.param([(0, ..., "web_search", ""), (0, "srvtoolu_1", ..., ONE)], "stop", id="the id comes late"),
-        pytest.param([(-1, ..., ..., ONE)], "stop", id="neither id nor name, index -1"),
-        pytest.param([{**SEARCH, "type": "web_search"}], "stop", id="by the type"),
-        pytest.param([SEARCH, {"index": 0, "type": "web_search"}], "stop", id="the type comes late"),
-        pytest.param([{**SEARCH, "type": "builtin_function"}], "tool_calls", id="Moonshot's, which the client answers"),
-        pytest.param([(0, "srvtoolu_1", "web_search", ONE), (1, "b", W, TWO)], "tool_calls", id="beside one of yours"),
-        pytest.param([(0, "a", W, ONE)], "tool_calls", id="yours alone"),
-        pytest.param([(0, "a", "", ONE), (0, ..., W, "")], "tool_calls", id="the name comes late"),
-    ],
-)
-def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: str) -> None:
-    parser = feed(*fragments)
-    events = parser.events()
-    parser.feed(delta("stop") + DONE)
-    events += parser.events()
-    (choice,) = parser.completion().choices
-    assert choice.outcome == outcome
-    assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == [outcome]
-    assert any(not call.is_server_side for call in choice.message.tool_calls) is (outcome == "tool_calls")
+# Calls with nothing in them
 
 
 EMPTY_CALL = {"id": "", "type": "", "function": {"name": "", "arguments": ""}}
+
+
 NULL_CALL = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": None}}
 
 
@@ -311,6 +284,38 @@ def test_a_whole_message_has_its_calls_although_the_deltas_had_empty_ones() -> N
     parser.feed(delta(content="", tool_calls=[EMPTY_CALL]) + event({**HEAD, "choices": [{"message": message}]}))
     parser.feed(delta("tool_calls") + DONE)
     assert calls(parser.completion()) == [("a", W, ONE)]
+
+
+# Calls that the server ran itself
+
+
+SEARCH = {"index": 0, "id": "a", "function": {"name": "step_websearch", "arguments": ONE, "results": "[]"}}
+
+
+@pytest.mark.parametrize(
+    ("fragments", "outcome"),
+    [
+        pytest.param([(0, "srvtoolu_1", "web_search", ONE)], "stop", id="by the id"),
+        pytest.param([(0, "srvtoolu_1", "web_search", ""), (0, ..., ..., ONE)], "stop", id="in pieces"),
+        pytest.param([(0, ..., "web_search", ""), (0, "srvtoolu_1", ..., ONE)], "stop", id="the id comes late"),
+        pytest.param([(-1, ..., ..., ONE)], "stop", id="neither id nor name, index -1"),
+        pytest.param([{**SEARCH, "type": "web_search"}], "stop", id="by the type"),
+        pytest.param([SEARCH, {"index": 0, "type": "web_search"}], "stop", id="the type comes late"),
+        pytest.param([{**SEARCH, "type": "builtin_function"}], "tool_calls", id="Moonshot's, which the client answers"),
+        pytest.param([(0, "srvtoolu_1", "web_search", ONE), (1, "b", W, TWO)], "tool_calls", id="beside one of yours"),
+        pytest.param([(0, "a", W, ONE)], "tool_calls", id="yours alone"),
+        pytest.param([(0, "a", "", ONE), (0, ..., W, "")], "tool_calls", id="the name comes late"),
+    ],
+)
+def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: str) -> None:
+    parser = feed(*fragments)
+    events = parser.events()
+    parser.feed(delta("stop") + DONE)
+    events += parser.events()
+    (choice,) = parser.completion().choices
+    assert choice.outcome == outcome
+    assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == [outcome]
+    assert any(not call.is_server_side for call in choice.message.tool_calls) is (outcome == "tool_calls")
 
 
 def test_a_web_search_behind_litellm_is_the_servers() -> None:
