@@ -8,7 +8,7 @@ import pytest
 from cases import each_case
 from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, A, B, C, briefly, calls, events_of, only
 from invariants import check
-from made_streams import ERROR, Stream, custom
+from made_streams import ERROR, STOP, Stream, custom
 from pydantic import BaseModel, field_validator
 from typing_extensions import TypedDict
 
@@ -19,6 +19,7 @@ from chunkfold import (
     ParseError,
     StreamEnd,
     ToolCallDone,
+    ToolCallStarted,
 )
 from chunkfold.testing import DONE, delta, event, fragment
 
@@ -80,6 +81,24 @@ STARTS = {
 @each_case(("steps", "expected"), STARTS.values(), ids=STARTS)
 def test_when_a_call_starts(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
     assert told_of(steps) == expected
+
+
+@pytest.mark.parametrize(
+    ("id_", "type_", "name", "expected"),
+    [
+        ("srvtoolu_1", None, "f", True),
+        ("a", "web_search", "f", True),
+        (None, None, "", True),
+        (None, "function", "f", False),
+    ],
+    ids=["by its id", "by its type", "neither id nor name", "yours"],
+)
+def test_a_call_that_the_server_ran_says_so_when_it_starts(
+    id_: str | None, type_: str | None, name: str, expected: bool
+) -> None:
+    call = {"index": 0, "id": id_, "type": type_, "function": {"name": name, "arguments": "{}"}}
+    started = only(ToolCallStarted, events_of(delta(tool_calls=[call]), STOP, DONE))
+    assert [one.is_server_side for one in started] == [expected]
 
 
 # When a call is done

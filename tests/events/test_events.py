@@ -21,7 +21,6 @@ from chunkfold import (
     TextDelta,
     ThinkTags,
     ToolCallArgumentsDelta,
-    ToolCallStarted,
     UsageReceived,
 )
 from chunkfold.testing import DONE, choice, chunk, delta, fragment
@@ -246,24 +245,6 @@ def test_what_a_message_adds_after_the_first_call_came() -> None:
     assert briefly(parser.events()) == []
     parser.feed(DONE)
     assert briefly(parser.events()) == OF_THE_MESSAGE
-
-
-@pytest.mark.parametrize(
-    ("id_", "type_", "name", "expected"),
-    [
-        ("srvtoolu_1", None, "f", True),
-        ("a", "web_search", "f", True),
-        (None, None, "", True),
-        (None, "function", "f", False),
-    ],
-    ids=["by its id", "by its type", "neither id nor name", "yours"],
-)
-def test_a_call_that_the_server_ran_says_so_when_it_starts(
-    id_: str | None, type_: str | None, name: str, expected: bool
-) -> None:
-    call = {"index": 0, "id": id_, "type": type_, "function": {"name": name, "arguments": "{}"}}
-    started = only(ToolCallStarted, events_of(delta(tool_calls=[call]), STOP, DONE))
-    assert [one.is_server_side for one in started] == [expected]
 
 
 def said(text: str) -> bytes:
