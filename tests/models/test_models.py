@@ -481,6 +481,9 @@ def test_openais_types_take_the_dump_of_a_chunk() -> None:
     assert theirs.choices[0].delta.tool_calls[0].function.arguments == "{}"
 
 
+# Values of a wrong type
+
+
 def test_an_outer_field_of_a_wrong_type_takes_what_is_inside_with_it() -> None:
     value = {"choices": [{"logprobs": {"content": [{"logprob": "x"}, 7]}}]}
     model, wrong = validate_leniently(ChatCompletionChunk, value)
@@ -498,6 +501,9 @@ def test_a_value_of_a_wrong_type_stands_in_the_place_of_its_field() -> None:
 def test_what_is_no_object_of_fields_cannot_be_kept_raw() -> None:
     with pytest.raises(TypeError):
         validate_leniently(ChatCompletionChunk, {"\ud83d": 1})
+
+
+# Copies
 
 
 def test_no_default_is_copied_deeply() -> None:
@@ -548,6 +554,9 @@ def test_a_copy_has_the_values_of_the_moment() -> None:
     copied = copier_of(chunk)
     vars(chunk.choices[0].delta)["content"] = "b"
     assert copied().text == "b"
+
+
+# What a `repr` shows
 
 
 def test_a_repr_shows_a_few_unknown_fields() -> None:

@@ -363,6 +363,11 @@ def test_a_text_that_was_changed_goes_back_in_place_of_the_parts() -> None:
 # What cannot go back
 
 
+def test_blocks_of_another_kind_in_a_message_are_left_out() -> None:
+    message = ChatCompletionMessage.model_validate({"content_blocks": ["x", {"type": "text", "text": "a"}]})
+    assert message.to_param()["content_blocks"] == [{"type": "text", "text": "a"}]
+
+
 # A value of its own
 
 
@@ -400,8 +405,3 @@ def test_a_whole_completion_gives_the_same() -> None:
 def test_a_message_that_was_loaded_gives_its_calls_without_their_index() -> None:
     loaded = ChatCompletionMessage.model_validate({"tool_calls": [{"index": 0, "x": 1, **call("{}")}]})
     assert loaded.to_param()["tool_calls"] == [call("{}", x=1)]
-
-
-def test_blocks_of_another_kind_in_a_message_are_left_out() -> None:
-    message = ChatCompletionMessage.model_validate({"content_blocks": ["x", {"type": "text", "text": "a"}]})
-    assert message.to_param()["content_blocks"] == [{"type": "text", "text": "a"}]

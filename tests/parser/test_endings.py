@@ -146,6 +146,12 @@ def test_what_is_no_collection_of_rule_ids(option: str, ids: Any, kind: type[Exc
         ChatCompletionParser(**options)
 
 
+def test_every_rule_can_be_named() -> None:
+    ids = [rule.id for rule in RULES]
+    assert ChatCompletionParser(strict=ids, tolerate=ids).end is None
+    assert play(chunk(choice("stop", content="Hi")) + DONE, strict=ids).end is StreamEnd.FINISHED
+
+
 # Strict mode: at the end
 
 
@@ -315,9 +321,3 @@ def test_events_of_another_api_are_invalid(name: str, last: bytes) -> None:
 )
 def test_what_is_not_another_api(body: bytes, way_out: str, end: str) -> None:
     assert play(body, way_out).end == end
-
-
-def test_every_rule_can_be_named() -> None:
-    ids = [rule.id for rule in RULES]
-    assert ChatCompletionParser(strict=ids, tolerate=ids).end is None
-    assert play(chunk(choice("stop", content="Hi")) + DONE, strict=ids).end is StreamEnd.FINISHED

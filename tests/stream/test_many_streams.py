@@ -23,8 +23,6 @@ from chunkfold import AsyncChatCompletionStream, StreamEnd, aconnect
 
 PATIENCE = 120.0  # seconds, after which what hangs fails
 
-# At the same time
-
 # No answer begins before all requests have come, so that all streams run at the same time.
 PROVIDER = f"""
 import sys, threading
