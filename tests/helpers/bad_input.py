@@ -195,10 +195,6 @@ def nested(depth: int) -> Any:
     return value
 
 
-def without(payload: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in payload.items() if name not in names}
-
-
 # Things to do
 
 

@@ -206,10 +206,6 @@ def terminal(width: int) -> Console:
     )
 
 
-def pipe() -> Console:
-    return Console(file=io.StringIO(), force_terminal=False)
-
-
 def written_to(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
