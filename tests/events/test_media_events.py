@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from event_rows import CITATION, IMAGE, briefly, events_of, often, only, short_repr
-from hypothesis import example, given
+from event_rows import CITATION, IMAGE, briefly, events_of, only, short_repr
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_streams import CUTS, STOP, Stream, encoded
 
@@ -21,6 +21,9 @@ def audio_events(pieces: list[str]) -> tuple[bytes, bytes]:
     received = [one.data for one in only(AudioDelta, events)]
     assert all(received)
     return b"".join(received), base64.b64decode((audio and audio.data) or "")
+
+
+often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
 
 @often

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from example_answers import BUSY, BUSY_FOR_A_MOMENT, HI, ROLE, THERE, WHOLE
+from example_answers import BUSY, HI, ROLE, THERE, WHOLE
 from example_scripts import load
 from fronts import generators_of_httpx_are_not_ours, has_left
 
@@ -73,6 +73,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what asks for a `front` over both, and over the sync one once."""
     if "front" in metafunc.fixturenames:
         metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+
+
+BUSY_FOR_A_MOMENT = json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after-ms": "1"})
 
 
 class TestSdkClient:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from call_fragments import BARE, ONE, OPEN, PLAIN, THREE, TWO, T, W, calls, check, on_wire, read
+from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, on_wire, read
 from cases import each_case
 from linear import assert_linear
 from made_up_ids import MADE_UP
@@ -18,6 +18,10 @@ from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.testing import DONE, delta
 
 # The rules, one by one
+
+
+PLAIN = [("a", W, ONE), ("b", W, TWO), ("c", W, THREE)]
+BARE = [(MADE_UP, W, ONE), (MADE_UP, W, TWO), (MADE_UP, W, THREE)]
 
 
 RULE_1 = {

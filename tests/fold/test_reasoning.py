@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from folded_payloads import REASONING_PART, THINKING, THOUGHT, chunk, fold, noted, read_all, said, texts, thought
+from folded_payloads import REASONING_PART, THINKING, THOUGHT, chunk, fold, noted, read_all, said, texts
 
 from chunkfold import (
     ChatCompletionAccumulator,
@@ -365,6 +365,10 @@ def test_the_pieces_of_every_text_are_joined_now_and_then(delta: dict[str, Any],
     text = attrgetter(buffer)(accumulator.states[0])
     assert text.tell() == 3_000
     assert text._open.tell() < 2_000
+
+
+def thought(text: str, **fields: Any) -> dict[str, Any]:
+    return {"content": text, "extra_content": {"google": {"thought": True, **fields}}}
 
 
 def test_reasoning_steps_extend() -> None:

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, said, texts, whole
+from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, said, texts
 from invariants import check
 
 from chunkfold import ChatCompletion, ChatCompletionParser
 from chunkfold.testing import sse
+
+
+def whole(message: Any, finish_reason: str | None = None, **choice: Any) -> dict[str, Any]:
+    """A chunk that has a message instead of a delta."""
+    return chunk(finish_reason=finish_reason, choice={"message": message, **choice})
+
 
 MESSAGES = {
     "instead of deltas (HybridAI)": ([whole({"content": "whole"}, "stop")], "whole", 1),

@@ -5,7 +5,7 @@
 
 from typing import Any
 
-from made_up_ids import MADE_UP, shown_id
+from made_up_ids import shown_id
 
 from chunkfold import ChatCompletion, ChatCompletionParser
 from chunkfold.testing import DONE, delta
@@ -55,10 +55,6 @@ def check(deltas: list[Any], expected: list[tuple[str | None, str, str]], rules:
     parser = read(*deltas)
     assert calls(parser.completion()) == expected
     assert noted(parser) == rules
-
-
-PLAIN = [("a", W, ONE), ("b", W, TWO), ("c", W, THREE)]
-BARE = [(MADE_UP, W, ONE), (MADE_UP, W, TWO), (MADE_UP, W, THREE)]
 
 
 def custom(**keys: Any) -> dict[str, Any]:

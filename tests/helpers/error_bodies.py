@@ -5,10 +5,9 @@ from typing import Any
 from parsed_bodies import parsed
 
 from chunkfold import APIError, ServerSentEvent, parse_payload
-from chunkfold.testing import HEAD, choice, delta, event
+from chunkfold.testing import HEAD, choice, event
 from chunkfold.testing.wire import compact_json
 
-HI = delta(content="Hi")
 ANY: Any = ...  # what the contract does not say
 
 
@@ -28,12 +27,6 @@ def failure(payload: Any, event: str = "message") -> APIError:
     error = parse_payload(ServerSentEvent(value, event)).error
     assert isinstance(error, APIError), error
     return error
-
-
-def is_chunk(payload: Any) -> bool:
-    """Whether an event is a chunk and nothing else."""
-    result = parse_payload(ServerSentEvent(compact_json(payload)))
-    return result.error is None and len(result.chunks) == 1
 
 
 def failure_of(body: bytes) -> APIError:

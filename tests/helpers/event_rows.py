@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from invariants import plain
 from made_streams import Stream
 
@@ -33,9 +32,6 @@ A, B, C = (0, "a", "f", '{"x":1}'), (1, "b", "g", '{"x":2}'), (2, "c", "h", '{"x
 A_STARTS = [A_STARTED, ("arguments", 0, '{"x":1}')]
 B_STARTS = [("started", 1, "b", "g"), ("arguments", 1, '{"x":2}')]
 A_DONE, B_DONE = ("done", 0, '{"x":1}', {"x": 1}), ("done", 1, '{"x":2}', {"x": 2})
-
-
-often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
 
 def short_repr(event: ChatCompletionEvent) -> tuple[Any, ...]:  # noqa: PLR0912 - a case for each

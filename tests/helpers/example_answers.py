@@ -2,7 +2,6 @@
 
 from chunkfold.testing import DONE, chunk, delta, json_answer, usage
 
-BUSY_FOR_A_MOMENT = json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after-ms": "1"})
 PATIENCE = 30.0  # seconds, after which a test that hangs fails
 HI, THERE = delta(content="Hi "), delta(content="there")
 STOP, USAGE = delta("stop"), chunk(usage=usage(1000, 500))

@@ -45,11 +45,6 @@ def sent_at_the_top(name: str, values: list[Any]) -> list[dict[str, Any]]:
     return [*(chunk({}, **{name: value}) for value in first), chunk({}, finish_reason="stop", **{name: last})]
 
 
-def whole(message: Any, finish_reason: str | None = None, **choice: Any) -> dict[str, Any]:
-    """A chunk that has a message instead of a delta."""
-    return chunk(finish_reason=finish_reason, choice={"message": message, **choice})
-
-
 def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
     """The parser that read a body to its end, and the chunks; every other way to read it comes to the same."""
     check(body)
@@ -59,7 +54,3 @@ def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[Ch
 
 def texts(completion: ChatCompletion) -> dict[int, str | None]:
     return {choice.index: choice.message.content for choice in completion.choices}
-
-
-def thought(text: str, **fields: Any) -> dict[str, Any]:
-    return {"content": text, "extra_content": {"google": {"thought": True, **fields}}}

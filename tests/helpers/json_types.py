@@ -2,10 +2,8 @@
 
 import datetime as dt
 import enum
-from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
-from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
@@ -59,17 +57,6 @@ class CityDict(TypedDict):
     days: int
 
 
-@dataclass
-class CityData:
-    city: str
-    days: int = 1
-
-
-class CityTuple(NamedTuple):
-    city: str
-    days: int = 1
-
-
 class City(BaseModel):
     city: str
     days: int = 1
@@ -111,14 +98,3 @@ class Trip(BaseModel):
     by_name: dict[str, Stop | None] = {}
     notes: list[str] = []
     budget: dict[str, int] = {}
-
-
-CITIES = st.builds(City)
-STOPS = st.builds(Stop, price=st.none() | st.floats(allow_nan=False, allow_infinity=False))
-TRIPS = st.builds(
-    Trip,
-    stops=st.lists(STOPS, max_size=2),
-    by_name=st.dictionaries(st.text(max_size=4), st.none() | STOPS, max_size=2),
-    notes=st.lists(st.text(max_size=8), max_size=3),
-    budget=st.dictionaries(st.text(max_size=4), st.integers(), max_size=3),
-)

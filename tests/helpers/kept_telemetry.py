@@ -95,11 +95,6 @@ def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [record.getMessage() for record in caplog.get_records("call")] == []
 
 
-@pytest.fixture(name="latest")
-def latest_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
-
-
 HI = delta(content="Hi")
 
 

@@ -11,7 +11,6 @@ import traceback
 from collections import Counter
 from typing import Any
 
-from chunkfold import ChatCompletionParser
 from chunkfold.testing import wire
 
 MESSAGE = 500  # characters of a provider's message that may show in an exception's text
@@ -72,29 +71,6 @@ def check_error(error: BaseException, *, most: int = EXCERPT, only: str | None =
         assert places.total() <= most
         assert only is None or set(places) <= {only}
         assert not any(place.startswith("header") for place in places)
-
-
-def failed(*reads: bytes, exc: Exception | None = None, **options: Any) -> ChatCompletionParser:
-    parser = ChatCompletionParser(**{"headers": HEADERS, **options})
-    for data in reads:
-        parser.feed(data)
-    if exc is None:
-        parser.close()
-    else:
-        parser.interrupt(exc)
-    return parser
-
-
-def check(parser: ChatCompletionParser, **allowed: Any) -> None:
-    """A parser's error, if there is one, and its anomalies."""
-    if parser.error is not None:
-        check_error(parser.error, **allowed)
-    for anomaly in parser.anomalies:
-        for text in (anomaly.detail, anomaly.first, repr(anomaly), str(anomaly)):
-            assert len(text) <= 1_000
-            assert not acting(text)
-            assert places_in(text).total() <= 2 * EXCERPT  # some name two values
-            assert not any(place.startswith("header") for place in places_in(text))
 
 
 DETAILS = {

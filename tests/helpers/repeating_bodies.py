@@ -40,10 +40,6 @@ HELLO = delta(content="Hello")
 A = choice(content="a")
 
 
-def numbered(count: int, data: Callable[[int], bytes]) -> bytes:
-    return FIRST + b"".join(b"data: " + data(number) + b"\n\n" for number in range(count)) + STOP + DONE
-
-
 PROBES = ("value 0", "value 1")  # the texts that are tried
 
 

@@ -1,10 +1,10 @@
 """Sources of bytes of every kind, sync and async: iterables, generators, mocked and real responses.
 
-What holds for one source holds for any: see `KINDS`.
+What holds for one source holds for any: see `SOURCES`.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -120,16 +120,6 @@ async def opened(kind: str, front: Any, pieces: list[bytes]) -> AsyncIterator[Op
                 yield Opened(response, lambda: response.is_closed and not connections_in_use(client))
 
 
-@asynccontextmanager
-async def answered(library: Any, front: Any, answer: Answer, **client_options: Any) -> AsyncIterator[Any]:
-    """A stream over a provider's answer."""
-    async with AsyncExitStack() as stack:
-        provider = stack.enter_context(FakeProvider(answer))
-        client = await stack.enter_async_context(raw_client_of(front, library, **client_options))
-        yield await stack.enter_async_context(front(await send(client, provider.url)))
-
-
-KINDS = ["iterable", "generator", "httpx mock", "httpx2 mock", "httpx socket", "httpx2 socket"]
 # Each kind, and each library, sync and async.
 SOURCES = [
     *(("iterable", "sync"), ("iterable", "asyncio"), ("generator", "sync"), ("generator", "trio")),

@@ -5,10 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from cases import each_case
 from hypothesis import strategies as st
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser, OneChoice, Transform, testing
+from chunkfold import ChatCompletionChunk, ChatCompletionParser, Transform, testing
 from chunkfold.testing import HEAD, sse
 
 
@@ -34,10 +33,6 @@ def contents(texts: Sequence[str], index: int = 0, finish_reason: str | None = "
     """A chunk for each text; the finish reason comes with the last."""
     last = len(texts) - 1
     return [chunk(choice(text, finish_reason if at == last else None, index)) for at, text in enumerate(texts)]
-
-
-def deltas(chunks: list[ChatCompletionChunk]) -> list[dict[str, Any]]:
-    return [one.delta.model_dump(exclude_unset=True) for chunk in chunks for one in chunk.choices]
 
 
 def noted(parser: ChatCompletionParser) -> dict[str, int]:
@@ -82,25 +77,3 @@ CUTS = st.lists(st.integers(0, 100), max_size=30)
 def grown(texts: list[str]) -> list[str]:
     """Each text with all that came before it."""
     return ["".join(texts[: at + 1]) for at in range(len(texts))]
-
-
-def merged(
-    payloads: Sequence[dict[str, Any]], way: str = "option", *, done: bool = True
-) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
-    """A parser that takes all choices for one, at its end; the chunks add up to what it has."""
-    parser = ChatCompletionParser(transforms=[OneChoice()] * (way == "transform"), one_choice=way == "option")
-    chunks = [new for data in sse(*payloads, done=done) for new in parser.feed(data)]
-    chunks += parser.close()
-    adds_up(parser, chunks)
-    return parser, chunks
-
-
-either_way = each_case("way", ["transform", "option"])
-
-
-SPREAD = [
-    chunk(choice("Let me ", role="assistant")),
-    chunk(choice("look.", "stop")),
-    chunk(choice(index=1, tool_calls=[call("a", "f", '{"q"', index=0)])),
-    chunk(choice(None, "tool_calls", 1, tool_calls=[call(None, None, ":1}", index=0)])),
-]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_beginnings import JSON, fed, often
-from json_types import TRIPS, Cat, CityDict, Dog, Everything, Trip
+from json_types import Cat, CityDict, Dog, Everything, Stop, Trip
 from pydantic import Field
 
 from chunkfold import PartialJSON
@@ -32,6 +32,16 @@ def may_become(part: Any, whole: Any) -> bool:
 
 
 TYPES = [None, Trip, CityDict, dict[str, Any], Annotated[Dog | Cat, Field(discriminator="kind")], Everything, list[int]]
+
+
+STOPS = st.builds(Stop, price=st.none() | st.floats(allow_nan=False, allow_infinity=False))
+TRIPS = st.builds(
+    Trip,
+    stops=st.lists(STOPS, max_size=2),
+    by_name=st.dictionaries(st.text(max_size=4), st.none() | STOPS, max_size=2),
+    notes=st.lists(st.text(max_size=8), max_size=3),
+    budget=st.dictionaries(st.text(max_size=4), st.integers(), max_size=3),
+)
 
 
 @settings(often, max_examples=40)

@@ -5,12 +5,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Annotated, Any, ClassVar, Generic, Literal, NewType, NotRequired, Required, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, NewType, NotRequired, Required, Self, TypeVar
 
 import pytest
 from cases import each_case
 from json_beginnings import fed, partial
-from json_types import Cat, City, CityData, CityDict, CityTuple, Dog, Everything, Sum
+from json_types import Cat, City, CityDict, Dog, Everything, Sum
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -331,6 +331,17 @@ def kind_of(pet: Any) -> Any:
 
 class Owner(BaseModel):
     pet: Annotated[Annotated[Dog, Tag("dog")] | Annotated[Cat, Tag("cat")], Field(discriminator=Discriminator(kind_of))]
+
+
+@dataclass
+class CityData:
+    city: str
+    days: int = 1
+
+
+class CityTuple(NamedTuple):
+    city: str
+    days: int = 1
 
 
 TYPED = [

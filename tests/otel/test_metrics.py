@@ -14,7 +14,6 @@ from kept_telemetry import (
     Telemetry,
     consume,
     kept_telemetry,
-    latest_names,
     no_complaint,
     no_names_chosen,
 )
@@ -27,9 +26,13 @@ from chunkfold.testing import DONE, chunk
 telemetry = kept_telemetry
 no_opt_in = no_names_chosen
 nothing_failed = no_complaint
-latest = latest_names
 
 PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
+
+
+@pytest.fixture
+def latest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
 
 
 # The metrics

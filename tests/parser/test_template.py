@@ -8,7 +8,7 @@ import pytest
 from cases import each_case
 from invariants import plain
 from made_streams import STOP
-from repeating_bodies import CREATED, FIRST, ID, PLAIN_HEAD, PROBES, A, dumped, numbered
+from repeating_bodies import CREATED, FIRST, ID, PLAIN_HEAD, PROBES, A, dumped
 
 import chunkfold.parser.event_folder
 import chunkfold.wire.payload
@@ -164,6 +164,10 @@ def test_nothing_is_taken_for_a_choice_that_is_finished(folded: Folded) -> None:
     folded.take(said("", behind=BEHIND.replace(b"null", b'"stop"')))
     assert not folded.take(said("a"))
     assert [anomaly.rule.id for anomaly in folded.accumulator.log.entries()] == ["CF505"]
+
+
+def numbered(count: int, data: Callable[[int], bytes]) -> bytes:
+    return FIRST + b"".join(b"data: " + data(number) + b"\n\n" for number in range(count)) + STOP + DONE
 
 
 def test_no_value_that_is_kept_is_taken_for_a_choice_that_is_finished(folded: Folded) -> None:

@@ -18,11 +18,9 @@ from marked_texts import (
     HEADERS,
     MESSAGE,
     acting,
-    check,
     check_error,
     check_text,
     event,
-    failed,
     marked,
     one_line,
     places_in,
@@ -49,6 +47,29 @@ library = each_library
 
 
 # Errors
+
+
+def failed(*reads: bytes, exc: Exception | None = None, **options: Any) -> ChatCompletionParser:
+    parser = ChatCompletionParser(**{"headers": HEADERS, **options})
+    for data in reads:
+        parser.feed(data)
+    if exc is None:
+        parser.close()
+    else:
+        parser.interrupt(exc)
+    return parser
+
+
+def check(parser: ChatCompletionParser, **allowed: Any) -> None:
+    """A parser's error, if there is one, and its anomalies."""
+    if parser.error is not None:
+        check_error(parser.error, **allowed)
+    for anomaly in parser.anomalies:
+        for text in (anomaly.detail, anomaly.first, repr(anomaly), str(anomaly)):
+            assert len(text) <= 1_000
+            assert not acting(text)
+            assert places_in(text).total() <= 2 * EXCERPT  # some name two values
+            assert not any(place.startswith("header") for place in places_in(text))
 
 
 @each_case("shape", ERRORS)

@@ -1,5 +1,7 @@
 """A status that is not 2xx."""
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from fronts import (
     send,
 )
 from measured_memory import only_garbage_of_these_tests
-from sources import SILENCE, answered, texts_of
+from sources import SILENCE, texts_of
 
 from chunkfold import APIStatusError, StreamEnd
 from chunkfold.testing import Answer, FakeProvider, json_answer, stalled
@@ -27,6 +29,15 @@ library = each_library
 collecting_is_quick = only_garbage_of_these_tests
 
 REFUSAL = {"error": {"message": "no", "type": "some_error", "code": "some_code", "param": "n"}}
+
+
+@asynccontextmanager
+async def answered(library: Any, front: Any, answer: Answer, **client_options: Any) -> AsyncIterator[Any]:
+    """A stream over a provider's answer."""
+    async with AsyncExitStack() as stack:
+        provider = stack.enter_context(FakeProvider(answer))
+        client = await stack.enter_async_context(raw_client_of(front, library, **client_options))
+        yield await stack.enter_async_context(front(await send(client, provider.url)))
 
 
 @by_turns("status", [302, 400, 401, 404, 429, 500, 503, 529], STREAMS)

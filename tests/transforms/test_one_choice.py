@@ -1,14 +1,37 @@
 """One choice: an answer whose chunks wander over several indexes, by the transform and by the parser's option."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from cases import each_case
-from transformed import SPREAD, call, choice, chunk, contents, either_way, merged, noted, read
+from transformed import adds_up, call, choice, chunk, contents, noted, read
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser, OneChoice, ThinkTags
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import sse
+
+
+def merged(
+    payloads: Sequence[dict[str, Any]], way: str = "option", *, done: bool = True
+) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    """A parser that takes all choices for one, at its end; the chunks add up to what it has."""
+    parser = ChatCompletionParser(transforms=[OneChoice()] * (way == "transform"), one_choice=way == "option")
+    chunks = [new for data in sse(*payloads, done=done) for new in parser.feed(data)]
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    return parser, chunks
+
+
+either_way = each_case("way", ["transform", "option"])
+
+
+SPREAD = [
+    chunk(choice("Let me ", role="assistant")),
+    chunk(choice("look.", "stop")),
+    chunk(choice(index=1, tool_calls=[call("a", "f", '{"q"', index=0)])),
+    chunk(choice(None, "tool_calls", 1, tool_calls=[call(None, None, ":1}", index=0)])),
+]
 
 
 @either_way

@@ -11,7 +11,7 @@ from cases import each_case
 from hypothesis import example, given
 from hypothesis import strategies as st
 from linear import assert_linear
-from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, deltas, noted, read, split_whole
+from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, noted, read, split_whole
 
 from chunkfold import (
     ChatCompletionChunk,
@@ -302,6 +302,10 @@ def test_the_finish_reason_stays_with_the_last_part() -> None:
         ("a", "", None),
         ("", "b", "stop"),
     ]
+
+
+def deltas(chunks: list[ChatCompletionChunk]) -> list[dict[str, Any]]:
+    return [one.delta.model_dump(exclude_unset=True) for chunk in chunks for one in chunk.choices]
 
 
 def test_the_first_part_keeps_all_else() -> None:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from cases import each_case
-from error_bodies import ANY, HI, LIMITED, NO_MESSAGE, TRANSIENT, chunk, data, failure, failure_of, is_chunk
+from error_bodies import ANY, LIMITED, NO_MESSAGE, TRANSIENT, chunk, data, failure, failure_of
 from measured_memory import traced
 from parsed_bodies import parsed
 
 from chunkfold import APIError, ChatCompletionParser, ServerSentEvent, StreamEnd, parse_payload
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.testing import DONE, HEAD, choice, delta, event
+from chunkfold.testing.wire import compact_json
 from chunkfold.wire.api_errors import api_error
 
 
@@ -207,6 +208,15 @@ def test_recognised_wherever_it_comes(name: str, place: str, done: bool) -> None
         assert error.retryable is (status in TRANSIENT and not text)
     # What the response's headers add.
     assert (error.request_id, error.retry_after) == ("req_1", 7.0)
+
+
+HI = delta(content="Hi")
+
+
+def is_chunk(payload: Any) -> bool:
+    """Whether an event is a chunk and nothing else."""
+    result = parse_payload(ServerSentEvent(compact_json(payload)))
+    return result.error is None and len(result.chunks) == 1
 
 
 @each_case(
