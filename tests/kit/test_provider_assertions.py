@@ -1,4 +1,4 @@
-"""What a provider asserts about its script and the requests that came, and that the words tell wrong result."""
+"""What a provider asserts about its script and the requests that came, with which words; and who else can read it."""
 
 import re
 from collections.abc import Iterator

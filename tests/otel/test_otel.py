@@ -1,4 +1,4 @@
-"""Telemetry: what a stream leaves in the SDK's in-memory exporters, however it is read and however it ends.
+"""Telemetry: what a stream leaves in the SDK's in-memory exporters, however it is read and whatever is in it.
 
 Whole streams come from a real server, over both fronts and both libraries. Times are exact where the stream has a clock
 that only its body moves. What is secret is marked, and the marks are looked for in all that was exported.

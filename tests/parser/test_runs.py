@@ -344,12 +344,6 @@ def test_a_limit_on_an_event_holds_in_a_run(most: int) -> None:
     check(opened(said), run, max_event_size=most)
 
 
-def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
-    before = [*opened(said), said(b"\\ud83d")]
-    assert check(before, [said(word) for word in WORDS]) == 0
-    check(before, [said(b"\\ude00"), *(said(word) for word in WORDS)])
-
-
 def counted_by(reads: list[bytes], **options: Any) -> int:
     """How many bytes count towards the limit on what is kept besides text."""
     parser = ChatCompletionParser(**options)
@@ -372,6 +366,15 @@ def test_a_large_event_counts_towards_the_limit_however_it_is_cut() -> None:
     pieces = [run[place : place + 100] for place in range(0, len(run), 100)]
     counted = {counted_by([*opened(said), *reads], max_event_items=300) for reads in ([run], pieces)}
     assert len(counted) == 1
+
+
+# What comes before a run, in it and beside it
+
+
+def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
+    before = [*opened(said), said(b"\\ud83d")]
+    assert check(before, [said(word) for word in WORDS]) == 0
+    check(before, [said(b"\\ude00"), *(said(word) for word in WORDS)])
 
 
 @pytest.mark.parametrize("options", [{"strict": True}, {"on_server_sent_event": lambda event, chunks: None}])

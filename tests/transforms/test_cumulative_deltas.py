@@ -83,7 +83,7 @@ def test_calls_that_only_their_ids_or_names_tell_apart(
     assert not any(ids) or [one.id for one in parser.snapshot.tool_calls] == ids
 
 
-# Cumulative deltas: which text it is that grows
+# Which text it is that grows
 
 
 def test_texts_in_lists_may_be_cumulative_too() -> None:

@@ -360,7 +360,7 @@ def test_tags_that_cannot_be_told_apart_are_a_wrong_argument(tags: tuple[str, st
         ThinkTags(*tags)
 
 
-# Think tags: what is held back, and what it costs
+# What is held back, and what it costs
 
 
 @pytest.mark.parametrize("texts", [["a <th"], ["a ", "<th"], ["a <", "th"], ["a <th", None]], ids=repr)
