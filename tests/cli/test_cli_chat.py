@@ -135,11 +135,8 @@ def test_a_pipe_gets_the_text_as_it_was_sent_and_nothing_else() -> None:
 
 
 def test_a_legacy_function_call_is_shown_too() -> None:
-    call = (
-        StreamBuilder()
-        .text("")
-        .finish("stop")
-        .event({"choices": [{"index": 1, "delta": {"function_call": {"name": "f", "arguments": "{"}}}]})
+    call = StreamBuilder().event(
+        {"choices": [{"index": 1, "delta": {"function_call": {"name": "f", "arguments": "{"}}}]}
     )
     end = {"choices": [{"index": 1, "delta": {"function_call": {"arguments": "}"}}, "finish_reason": "function_call"}]}
     result = chat(call.event(end).done())

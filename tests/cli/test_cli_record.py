@@ -384,6 +384,10 @@ def test_another_choice_is_shown_if_nothing_came_of_the_first(output: Path) -> N
     result = run("replay", saved(at_once([delta(index=1, content="Other.") + delta("stop", index=1) + DONE]), output))
     assert result.stdout == "Other."
     assert "choice 1 of 2 is shown" in result.stderr
+    call = delta(content="") + delta("function_call", index=1, function_call={"name": "f", "arguments": "{}"})
+    result = run("replay", saved(at_once([call + DONE]), output))
+    assert result.stderr.startswith("tool call: f {}\n")
+    assert "choice 1 of 2 is shown" in result.stderr
 
 
 @pytest.mark.parametrize(("width", "variables"), [(40, {}), (80, {"NO_COLOR": "1"})])
