@@ -7,16 +7,13 @@ import anyio.lowlevel
 import fronts
 import pytest
 from event_rows import A_DONE, A_STARTS, A, briefly, calls, short_repr, shown
-from fronts import generators_of_httpx_are_not_ours, over_both_streams
+from fronts import over_both_streams
 from hypothesis import given, settings
 from made_streams import CUTS, STREAMS, Stream
 
 from chunkfold import ChatCompletionEvent
 from chunkfold.testing import DONE, Answer, ManualClock, delta, paced
 from chunkfold.testing.playback import Playback
-
-pytestmark = generators_of_httpx_are_not_ours
-
 
 seldom = settings(max_examples=25, deadline=None)
 

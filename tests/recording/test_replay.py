@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from fronts import generators_of_httpx_are_not_ours, over_both_streams
+from fronts import over_both_streams
 from measured_memory import traced
 from recorded_streams import HELLO, WHOLE, recorded_reads
 
@@ -22,7 +22,6 @@ from chunkfold.recording import RecordedRead, RecordedTransportError, Recording,
 from chunkfold.testing import StreamBuilder
 
 pytest_generate_tests = over_both_streams
-pytestmark = generators_of_httpx_are_not_ours
 
 
 async def test_a_stream_that_was_left_is_interrupted_where_nobody_read_on(anyio_backend: Any) -> None:

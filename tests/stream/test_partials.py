@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from cases import each_case
-from fronts import generators_of_httpx_are_not_ours, over_both_streams
+from fronts import over_both_streams
 from json_beginnings import answer
 from json_types import City, CityDict
 
@@ -23,9 +23,6 @@ from chunkfold import (
 from chunkfold.testing import Answer, ManualClock, StreamBuilder, delta, sse
 from chunkfold.testing.answers import as_answer
 from chunkfold.testing.playback import Playback
-
-pytestmark = generators_of_httpx_are_not_ours
-
 
 pytest_generate_tests = over_both_streams
 
