@@ -7,7 +7,6 @@ and whether anything in it is more than visible.
 
 import json
 import re
-import traceback
 from collections import Counter
 from typing import Any
 
@@ -58,19 +57,6 @@ HEADERS = {
         strict=True,
     )
 }
-
-
-def check_error(error: BaseException, *, most: int = EXCERPT, only: str | None = None) -> None:
-    """Its text, and that of its causes and notes: an excerpt, bounded, and nothing that acts."""
-    assert len(str(error)) <= most + 200  # and its own words
-    told = [str(error), repr(error), *getattr(error, "__notes__", ()), *traceback.format_exception(error, limit=0)]
-    for text in told:
-        places = places_in(text)
-        assert len(text) < 2_000
-        assert not acting(text, *("\n" if text in told[2:] else ()))
-        assert places.total() <= most
-        assert only is None or set(places) <= {only}
-        assert not any(place.startswith("header") for place in places)
 
 
 DETAILS = {

@@ -18,7 +18,6 @@ from marked_texts import (
     HEADERS,
     MESSAGE,
     acting,
-    check_error,
     check_text,
     event,
     marked,
@@ -58,6 +57,19 @@ def failed(*reads: bytes, exc: Exception | None = None, **options: Any) -> ChatC
     else:
         parser.interrupt(exc)
     return parser
+
+
+def check_error(error: BaseException, *, most: int = EXCERPT, only: str | None = None) -> None:
+    """Its text, and that of its causes and notes: an excerpt, bounded, and nothing that acts."""
+    assert len(str(error)) <= most + 200  # and its own words
+    told = [str(error), repr(error), *getattr(error, "__notes__", ()), *traceback.format_exception(error, limit=0)]
+    for text in told:
+        places = places_in(text)
+        assert len(text) < 2_000
+        assert not acting(text, *("\n" if text in told[2:] else ()))
+        assert places.total() <= most
+        assert only is None or set(places) <= {only}
+        assert not any(place.startswith("header") for place in places)
 
 
 def check(parser: ChatCompletionParser, **allowed: Any) -> None:
