@@ -137,6 +137,7 @@ QUIRKS: dict[str, list[Case]] = {
             HI + STOP + b"data: data: : ping\ndata: data: " + b'{"choices":[', rules="CF101 CF104 CF111 CF501"),
         Case("nor within a doubled prefix, at the end", CLEAN.replace(b"data:", b"data: data:").replace(b"\n\n", b"\n"),
             rules="CF101 CF102 CF111"),
+        failing("a text that is not UTF-8", b"event: error\ndata: m\xff\n\n", "CF107 CF601", message="m\N{REPLACEMENT CHARACTER}"),
         failing("a text that begins like null is read", b"event: error\ndata: nul", "CF101 CF601", message="nul"),
         Case("nothing but keep-alives", b"data: null\ndata: : ping\ndata: null\n\n" + CLEAN, rules="CF102 CF104 CF105"),
         Case("nor between a named event, a doubled prefix and a null",
