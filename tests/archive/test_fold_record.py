@@ -332,6 +332,8 @@ def test_a_number_beyond_64_bits_is_not_known() -> None:
     spent = chunk(usage={"prompt_tokens": 2**63, "completion_tokens": 2**63 - 1, "total_tokens": -(2**63)})
     row = fold_record(HI + STOP + spent + DONE)
     assert (row["prompt_tokens"], row["completion_tokens"], row["total_tokens"]) == (None, 2**63 - 1, -(2**63))
+    row = fold_record(chunk({"index": 2**63, "delta": {"content": "Hi"}}, created=2**63) + STOP + DONE)
+    assert (row["created"], row["choices"], row["texts"]) == (None, [0, None], [None, "Hi"])
 
 
 def test_half_a_character_becomes_the_replacement_character() -> None:
