@@ -62,7 +62,7 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
         and (
             extra.get("error")
             or extra.get("modality") == AUDIO_MODALITY
-            or DIFFUSION in extra
+            or extra.get(DIFFUSION)
             or extra.get("base_resp") is not None
             or _has_error(extra.get("x_groq"))
         )
