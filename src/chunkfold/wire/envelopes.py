@@ -23,8 +23,6 @@ _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
-# The unknown keys of a chunk that may mean more.
-_MEANINGFUL_KEYS: Final = frozenset({"error", "modality", DIFFUSION, "base_resp", "x_groq"})
 # The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS and Llama Stack.
 _MESSAGE_NAMES: Final = (
     *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
@@ -56,16 +54,12 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
         return False  # any of the shapes; such objects are few
     if not chunk.choices and extra and any(name in _ERROR_KEYS or name.endswith(_EXCEPTION) for name in extra):
         return False
-    if (
-        extra
-        and not _MEANINGFUL_KEYS.isdisjoint(extra)
-        and (
-            extra.get("error")
-            or extra.get("modality") == AUDIO_MODALITY
-            or extra.get(DIFFUSION)
-            or extra.get("base_resp") is not None
-            or _has_error(extra.get("x_groq"))
-        )
+    if extra and (
+        extra.get("error")
+        or extra.get("modality") == AUDIO_MODALITY
+        or extra.get(DIFFUSION)
+        or extra.get("base_resp") is not None
+        or _has_error(extra.get("x_groq"))
     ):
         return False
     for choice in chunk.choices:
