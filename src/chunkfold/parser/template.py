@@ -211,10 +211,11 @@ class EventTemplate:
             self._changed = set()  # where text follows reasoning one is a key, which changes only there
             return
         chunk, self._holes = learned
+        # The bytes before the first hole and after the last: of an event, and those of its block, in either spelling.
         before, after = b"".join(parts[: changed[0]]), b"".join(parts[changed[-1] + 1 :])
-        self._before, self._after = before, after  # the bytes before the first hole and after the last, of an event,
+        self._before, self._after = before, after
         self._before_size, self._after_size = len(before), len(after)
-        self._starts = (b"data: " + before, b"data:" + before)  # and of its block
+        self._starts = (b"data: " + before, b"data:" + before)
         self._ends = (after + b"\n\n", after + b"\r\n\r\n")
         frame = b"".join([before, after, *(hole.after for hole in self._holes)])
         self._folder = ValueFolder(self._fold, self._limit, chunk, self._holes, frame)
