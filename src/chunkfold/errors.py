@@ -320,6 +320,9 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
     Args:
         exc: Any exception: chunkfold's, transport errors of httpx and httpx2, Python's connection errors.
         after_output: True to retry even if output was emitted; it is then emitted again.
+
+    Raises:
+        TypeError: `after_output` is not a bool.
     """
     check_flag("after_output", after_output)
     if isinstance(exc, ChunkfoldError):

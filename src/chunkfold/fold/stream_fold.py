@@ -344,7 +344,7 @@ class StreamFold:
 
 
 def _drop_draft(state: ChoiceState, draft: str) -> None:
-    """The last of Inception's drafts is the text of a choice that finishes without another, like a whole message's."""
+    """The last draft (CF222) is the text of a choice that finishes without another, like a whole message's."""
     del state.message_extra[DRAFT]
     if state.message is None and not state.text("content"):
         state.message = ChoiceDelta(content=draft)

@@ -117,6 +117,9 @@ class ChatCompletionMessage(Model):
         Args:
             reasoning_content: Whether to include the reasoning text under that name: Moonshot, DeepSeek and Xiaomi MiMo
                 require it between tool calls, even if it was sent empty; others refuse it.
+
+        Raises:
+            TypeError: `reasoning_content` is not a bool.
         """
         check_flag("reasoning_content", reasoning_content)
         param: dict[str, Any] = {"role": "assistant", "content": self._content_param()}
