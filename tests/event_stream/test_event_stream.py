@@ -14,8 +14,8 @@ from counted_calls import calls_of
 from every_cut import BOM, Pieces, event, in_every_cut
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from invariants import Decoded, check_decoder
-from invariants import decoded as decode
+from invariants.decoding import Decoded, check_decoder
+from invariants.decoding import decoded as decode
 from shared_data import event_stream_suites
 
 from chunkfold import EventStreamDecoder, ServerSentEvent

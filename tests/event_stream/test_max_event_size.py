@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pytest
 from cases import each_case
 from every_cut import event, in_every_cut
-from invariants import Decoded
-from invariants import decoded as decode
+from invariants.decoding import Decoded
+from invariants.decoding import decoded as decode
 
 from chunkfold import EventStreamDecoder
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 from cases import each_case
 from every_cut import BOM, event, in_every_cut
-from invariants import decoded as decode
+from invariants.decoding import decoded as decode
 from reference_decoder import decode_whole
 
 from chunkfold import EventStreamDecoder, ServerSentEvent

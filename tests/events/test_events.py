@@ -1,6 +1,6 @@
 """What each event tells of a stream. Calls, media, late first calls and streams have files of their own.
 
-That events add up to the message, whatever the cuts, is a promise (`invariants.check_events`).
+That events add up to the message, whatever the cuts, is a promise (`invariants.events`).
 """
 
 import dataclasses

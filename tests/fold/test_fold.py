@@ -12,7 +12,7 @@ import pytest
 from cases import each_case
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from invariants import plain
+from invariants.holding import plain
 from made_streams import STOP
 from repeating_bodies import (
     BLOCKS,

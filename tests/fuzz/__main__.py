@@ -5,7 +5,7 @@
     uv run python tests/fuzz --target parser --replay FILE                                 # anywhere, without the fuzzer
 
 The targets are decoder, payload, parser, accumulator and json (JSON that is still being written). What must hold is in
-`tests/helpers/invariants.py`. An input that breaks a promise is kept as a file, the command that replays it is printed, and the
+`tests/helpers/invariants`. An input that breaks a promise is kept as a file, the command that replays it is printed, and the
 exit code is 1. What was found becomes a test in `tests/promises/test_fuzz.py`.
 
 With `--corpus` the inputs that reached something new are kept too, so that the next run begins with them.

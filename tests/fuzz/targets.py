@@ -8,7 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from fuzz.made_bodies import made_body
-from invariants import Options, check, check_decoder, check_json, check_payloads
+from invariants import check
+from invariants.decoding import check_decoder
+from invariants.layers import check_payloads
+from invariants.live_json import check_json
+from invariants.readings import Options
 from pydantic import BaseModel
 from typing_extensions import TypedDict  # pydantic's
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from invariants import plain
+from invariants.holding import plain
 from made_streams import Stream
 
 from chunkfold import (

@@ -9,7 +9,7 @@ import made_streams
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from invariants import plain
+from invariants.holding import plain
 from made_streams import STOP
 
 import chunkfold.event_stream.lines

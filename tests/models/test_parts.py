@@ -9,7 +9,7 @@ import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from invariants import check_parts
+from invariants.values import check_parts
 from made_streams import CUTS, STOP, Stream
 from pydantic import BaseModel
 
@@ -400,7 +400,7 @@ def test_parts_of_a_usual_message_follow_all_that_is_changed_by_hand() -> None:
     assert parts_of(message) == [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), ("image", IMAGE)]
 
 
-# That joined they are the flat fields is a promise (`invariants.check_parts`)
+# That joined they are the flat fields is a promise (`invariants.values`)
 
 
 TEXTS_BY_TURNS = st.lists(st.tuples(st.sampled_from(["content", "reasoning", "refusal"]), st.text("a😀\n", max_size=3)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from invariants import plain
+from invariants.holding import plain
 from made_streams import STOP
 from repeating_bodies import CREATED, FIRST, ID, PLAIN_HEAD, PROBES, A, dumped
 

@@ -1,4 +1,4 @@
-"""What fuzzing found, and that fuzzing finds: the promises of `invariants.py`, held for inputs that are kept here.
+"""What fuzzing found, and that fuzzing finds: the promises of `invariants`, held for inputs that are kept here.
 
 `tests/fuzz` looks for inputs that break a promise; each that it found has a name here and stays. The golden bodies and
 the hostile set go through the same checks, and so do some inputs of each target, the same each time. That the checks
@@ -18,7 +18,10 @@ from cases import each_case
 from fuzz.made_bodies import made_body
 from fuzz.seeds import bodies, dictionary, seeds_of
 from fuzz.targets import HEAD, PLAIN, TARGETS, Input
-from invariants import Broken, Options, check, check_json
+from invariants import check
+from invariants.holding import Broken
+from invariants.live_json import check_json
+from invariants.readings import Options
 from made_streams import STOP
 from reference_decoder import decode_whole
 from short_inputs import short_runs

@@ -23,18 +23,11 @@ import pytest
 from cases import each_case
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from invariants import (
-    Options,
-    Reading,
-    check,
-    check_anomalies,
-    check_ended,
-    check_error,
-    check_text,
-    curious_reading,
-    plain,
-    whole_reading,
-)
+from invariants import check
+from invariants.endings import check_ended
+from invariants.holding import plain
+from invariants.readings import Options, Reading, curious_reading, whole_reading
+from invariants.values import check_anomalies, check_error, check_text
 from made_streams import STREAMS, Stream, custom
 
 from chunkfold import RULES, ServerSentEvent, error_from_response, is_retryable, parse_payload

@@ -20,17 +20,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from invariants import (
-    Options,
-    Reading,
-    check_completion,
-    check_error,
-    check_events,
-    check_payloads,
-    check_running,
-    has_output,
-    plain,
-)
+from invariants.events import check_events
+from invariants.holding import plain
+from invariants.layers import check_payloads
+from invariants.readings import Options, Reading, check_running, has_output
+from invariants.values import check_completion, check_error
 from made_streams import ERROR, EVENTS, STOP
 from reference_decoder import decode_whole
 

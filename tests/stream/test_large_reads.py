@@ -12,7 +12,7 @@ from cases import each_case
 from fronts import over_both_streams
 from hypothesis import given
 from hypothesis import strategies as st
-from invariants import plain
+from invariants.holding import plain
 from made_streams import STOP
 from repeating_bodies import (
     FIRST,
