@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chunkfold.json_text import surrogates
-from chunkfold.json_text.surrogates import scrubbed, well_formed
+from chunkfold.json_text.surrogates import scrub, well_formed
 
 SLICE = 3
 TEXTS = st.text(st.sampled_from("a\u00e9\ufffd\N{GRINNING FACE}\ud83d\ude00"), max_size=4 * SLICE)
@@ -21,11 +21,10 @@ def test_pairs_are_joined_and_other_halves_replaced(text: str) -> None:
         assert well_formed(text) == expected
 
 
-def test_scrubbing_changes_every_key_and_text_of_a_copy() -> None:
+def test_scrubbing_changes_every_key_and_text() -> None:
     half = "a\ud83d"
     value = {half: [half, {"b": half, "c": 1}], "d": "\ud83d\ude00", "e": None}
-    sent = repr(value)
-    assert scrubbed(value) == {"a\ufffd": ["a\ufffd", {"b": "a\ufffd", "c": 1}], "d": "\N{GRINNING FACE}", "e": None}
-    assert repr(value) == sent
-    assert scrubbed(half) == "a\ufffd"
-    assert scrubbed(1) == 1
+    assert scrub(value) is value
+    assert value == {"a\ufffd": ["a\ufffd", {"b": "a\ufffd", "c": 1}], "d": "\N{GRINNING FACE}", "e": None}
+    assert scrub(half) == "a\ufffd"
+    assert scrub(1) == 1

@@ -82,6 +82,31 @@ def test_a_large_text_takes_six_times_its_bytes_at_most(name: str, size: int) ->
     assert memory.peak < 6.2 * size
 
 
+ERRORS = {
+    "in an envelope": b'{"error": {"message": "?"}}',
+    "as a text": b'{"error": "?"}',
+    "beside a phrase": b'{"error": "Bad Request", "message": "?"}',
+    "in a list": b'{"detail": [{"msg": "?"}, {"msg": "more"}]}',
+    "in a list of errors": b'{"errors": [{"message": "?"}, {"message": "more"}]}',
+    "passed on": b'{"error": {"message": "Provider returned error", "metadata": {"raw": "?"}}}',
+    "as a parameter": b'{"error": {"message": "Param Incorrect", "param": "of the request: ?"}}',
+    "in a status": b'{"base_resp": {"status_code": 1002, "status_msg": "?"}}',
+    "as the answer": b'{"choices": [{"delta": {"content": "?"}, "finish_reason": "error_finish"}]}',
+}
+
+
+@pytest.mark.parametrize("size", [2 * MIB, pytest.param(FULL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_large_error_takes_six_times_its_bytes_at_most(name: str, size: int) -> None:
+    """Half a character makes Python take two bytes for each of the others, and the text is made again without it."""
+    body = b"data: %b\n\n" % ERRORS[name].replace(b"?", b"\\ude00" + b"a" * (size - 200))
+    with traced() as memory:
+        parser, _ = parsed_with_chunks(body)
+        assert isinstance(parser.error, APIError)
+        str(parser.error)
+    assert memory.peak < 6.2 * size
+
+
 TO_REPAIR = {
     "half a pair": b"\\ud83d ",
     "a control character": b"\x01",

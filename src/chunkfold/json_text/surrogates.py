@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from chunkfold.json_text.values import containers_in, contents_of, is_object, places_in, with_shared_texts
+from chunkfold.json_text.values import containers_in, contents_of, is_object, places_in
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SLICE: Final = 2**16  # characters
@@ -46,11 +46,12 @@ def has_surrogates(value: Any) -> bool:
     return any(map(_is_split, texts))
 
 
-def scrubbed(value: Any) -> Any:
-    """The JSON value with split pairs joined within each string and lone surrogates as U+FFFD."""
-    if not has_surrogates(value):
-        return value
-    whole = [with_shared_texts(value)]
+def scrub(value: Any) -> Any:
+    """Change the JSON value: join split pairs within each string, and make lone surrogates U+FFFD; return it.
+
+    Nothing is copied, since a text may be as large as an event, and take four times its bytes.
+    """
+    whole = [value]
     scrub_keys(whole)
     for holder in containers_in(whole):
         for key in places_in(holder):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.fold.tool_calls import ToolCalls
-from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrubbed, well_formed
+from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrub, well_formed
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
 
@@ -41,7 +41,7 @@ class SurrogateJoiner:
             return chunk
         # Elsewhere (names, unknown fields) halves are not joined, because no rule says what continues them.
         fields = chunk.model_dump(exclude_unset=True)
-        return validate_leniently(ChatCompletionChunk, scrubbed(fields))[0] if has_surrogates(fields) else chunk
+        return validate_leniently(ChatCompletionChunk, scrub(fields))[0] if has_surrogates(fields) else chunk
 
     def flush(self) -> list[ChatCompletionChunk]:
         """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
@@ -67,5 +67,5 @@ def _delta_of(channel: Channel, text: str) -> ChoiceDelta:
     for key in reversed(channel.inner):
         value = {key: value}
     if channel.item is not None:
-        value = [{**scrubbed(channel.item), **value}]  # as it was in the chunk that was returned
+        value = [{**scrub(channel.item), **value}]  # as it was in the chunk that was returned
     return ChoiceDelta.model_validate({channel.field: value})

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from chunkfold.errors import APIError, APIStatusError
 from chunkfold.excerpts import excerpt, on_one_line, printed
 from chunkfold.json_text.parsing import load_json
-from chunkfold.json_text.surrogates import scrubbed
+from chunkfold.json_text.surrogates import scrub
 from chunkfold.json_text.values import is_integer, is_list, is_object, objects_in
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.shared import ErrorObject
@@ -29,14 +29,13 @@ _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
 
 def api_error(value: Any, raw: Any) -> APIError:
     """An `APIError` from the value that describes it, and the whole JSON or text that it is in."""
-    raw = scrubbed(raw)
-    text, known = _message_and_arguments(scrubbed(value), raw)
+    text, known = _message_and_arguments(value, raw)
     return APIError(text, raw=raw, **known)
 
 
 def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, text: str) -> APIStatusError:
     """An `APIStatusError`: `raw` is the JSON of the response, else None. `text` is quoted if no message is found."""
-    raw = scrubbed(raw)
+    raw = scrub(raw)
     value = text if raw is None else error_value(raw)
     said, known = _message_and_arguments(value, raw, text)
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
@@ -83,11 +82,11 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
     if is_object(fields.get("error")) and "message" not in fields:
         fields |= fields.pop("error")
-    details = first_message({**outer, "error": None})
+    beside = {**outer, "error": None}
     if not isinstance(fields.get("message"), str):
         # `{"error": true, "message": "..."}`: the words are beside it.
-        fields["message"] = first_message(fields) or details or message_of(value)
-    elif isinstance(value, str) and details:
+        fields["message"] = first_message(fields) or first_message(beside) or message_of(value)
+    elif isinstance(value, str) and (details := first_message(beside)):
         # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
         fields["message"] = details if details.startswith(value) else f"{value}: {details}"
     # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
@@ -147,10 +146,14 @@ def _message_for(error: ErrorObject, inner: dict[str, Any], text: str) -> str:
 
 
 def _with_reason(message: str | None, param: Any) -> str | None:
-    """The message with the reason that Xiaomi MiMo tells as the `param`: unlike the name of one, it has blanks."""
-    if message and isinstance(param, str) and " " in param.strip() and param not in message:
-        return f"{message}: {param}"
-    return message
+    """The message, or as much of it as is shown, and the reason that Xiaomi MiMo tells as the `param`.
+
+    Unlike the name of a parameter, it has blanks.
+    """
+    shown = message and message[: _MESSAGE_EXCERPT + 1]
+    if shown and isinstance(param, str) and " " in param.strip() and param not in shown:
+        return f"{shown}: {param[:_MESSAGE_EXCERPT]}"
+    return shown
 
 
 def _inner_fields(fields: dict[str, Any]) -> dict[str, Any]:

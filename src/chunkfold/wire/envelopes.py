@@ -34,6 +34,7 @@ _TEXT_IS_ERROR: Final = "error_finish"
 _EVENT_AS_TEXT: Final = re.compile(r"\s*(?:id:\S*\s+)?event:\s*error\s+:HTTP_STATUS/(\d+)\s+data:(.*)", re.DOTALL)
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _MESSAGES: Final = ("delta", "message")
+_LONGEST_JOINED: Final = 2**16  # characters of a message that is joined to others; it may be as large as the event
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
     *("content_block_start", "content_block_delta", "content_block_stop"),
@@ -96,9 +97,9 @@ def find_error(fields: dict[str, Any], *, unambiguous: bool = False) -> Envelope
     return None
 
 
-def error_value(value: Any) -> Any:
+def error_value(value: Any, *, unambiguous: bool = False) -> Any:
     """The value that describes an error, in JSON that is an error: that of its envelope, else all of it."""
-    envelope = find_error(value) if is_object(value) else None
+    envelope = find_error(value, unambiguous=unambiguous) if is_object(value) else None
     return value if envelope is None else envelope.value
 
 
@@ -236,7 +237,8 @@ def message_of(value: Any, levels: int = 4) -> str | None:
     if isinstance(value, str):
         return value or None
     if levels and is_list(value):
-        return "; ".join(filter(None, (message_of(item, levels - 1) for item in value))) or None
+        texts = filter(None, (message_of(item, levels - 1) for item in value))
+        return "; ".join(text[:_LONGEST_JOINED] for text in texts) or None
     if is_object(value):
         return first_message(value, levels - 1) if levels else None
     return None if value is None or value is True else excerpt(value)

@@ -15,6 +15,7 @@ from chunkfold.errors import ChunkfoldError, InvalidChunkError, LimitExceededErr
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import ShortRepr, excerpt, excerpt_of
 from chunkfold.json_text.parsing import is_wide
+from chunkfold.json_text.surrogates import scrub
 from chunkfold.json_text.values import is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
@@ -134,7 +135,7 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
     if not problem:
         payload.notes += found
         value = unwrapped(value, payload.notes)
-        _take_error(event, error_value(value), value, payload)
+        _take_error(event, value, payload)
     elif raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data):
         _take_several(event, payload)
     elif raw_data.holds_several(event.data):  # such as `[DONE]`, without the blank line between them
@@ -145,11 +146,12 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
         payload.error = _error_in_text(event)
 
 
-def _take_error(event: ServerSentEvent, value: Any, raw: Any, payload: Payload) -> None:
-    """The error that a value in the raw JSON describes, and before it the chunk that came with it, if any."""
+def _take_error(event: ServerSentEvent, raw: Any, payload: Payload, *, unambiguous: bool = False) -> None:
+    """The error that the raw JSON is, and before it the chunk that came with it, if any."""
     if is_object(raw) and _has_chunk(raw):
         take_chunk(event, without_error_texts(raw), payload)  # a copy: repairs change it, and the error shows it
-    payload.error = api_error(value, raw)
+    raw = scrub(raw)
+    payload.error = api_error(error_value(raw, unambiguous=unambiguous), raw)
 
 
 def _has_chunk(fields: dict[str, Any]) -> bool:
@@ -212,11 +214,12 @@ def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:
 def take_object(event: ServerSentEvent, fields: dict[str, Any], payload: Payload) -> None:
     """An object: an error, an object of another API, or a chunk."""
     api = other_api_object(fields)
-    envelope = find_error(fields, unambiguous=raw_data.is_foreign(event))
+    unambiguous = raw_data.is_foreign(event)
+    envelope = find_error(fields, unambiguous=unambiguous)
     if envelope is not None and (api is None or fields.get("error") or fields.get("choices")):
         if envelope.rule is not None:
             payload.notes.append((envelope.rule, ""))
-        _take_error(event, envelope.value, fields, payload)
+        _take_error(event, fields, payload, unambiguous=unambiguous)
     elif api is not None:
         payload.error = _of_other_api(event, api)
     else:

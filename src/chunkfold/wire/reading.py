@@ -58,6 +58,15 @@ def _read(data: bytes, notes: Notes) -> Any:
         raise UnreadableError(f"{_NO_JSON} ({problem})")
     if len(data) > _LARGEST_WIDE and is_wide(data):
         raise UnreadableError(_TOO_WIDE)
+    value = _value_of_text(data, notes)
+    if b"\\u" in data and has_surrogates(value):
+        notes.append((anomalies.SPLIT_SURROGATES, ""))
+        scrub_keys(value)  # texts are left to the joiner
+    return value
+
+
+def _value_of_text(data: bytes, notes: Notes) -> Any:
+    """The JSON value of data as text, which is not kept: it may be as large as the data, or larger."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -66,9 +75,6 @@ def _read(data: bytes, notes: Notes) -> Any:
     value = _loads(text, notes)
     if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
         raise UnreadableError(_TOO_DEEP)
-    if "\\u" in text and has_surrogates(value):
-        notes.append((anomalies.SPLIT_SURROGATES, ""))
-        scrub_keys(value)  # texts are left to the joiner
     return value
 
 

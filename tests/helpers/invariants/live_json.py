@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from chunkfold import ParseError, PartialJSON
-from chunkfold.json_text.surrogates import scrubbed
+from chunkfold.json_text.surrogates import scrub
 from invariants.holding import FEW_BYTES, hold, plain, same
 from invariants.values import check_error
 
@@ -35,7 +35,7 @@ def check_json(text: str, cuts: Iterable[int] = (), as_type: Any = None, *, half
     else:
         hold("what is JSON does not raise", whole.failed_at is None, whole)
         if as_type is None:
-            same("what is JSON is its value", whole.end, plain(scrubbed(value)))
+            same("what is JSON is its value", whole.end, plain(scrub(value)))
 
 
 class _Fed(NamedTuple):
