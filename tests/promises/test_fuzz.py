@@ -83,6 +83,7 @@ FOUND = [
     Found("half a pair in a call's id, and in its arguments", delta(tool_calls=[{"id": HALF, "function": {"arguments": HALF}}])),
     Found("half a pair in a chunk in an error field", delta(content=HALF).replace(b"data:", b"error:")),
     Found("a wrong type in a chunk in an error field", event({**BARE, "usage": "x", "choices": [{"delta": {}}]}).replace(b"data:", b"error:")),
+    Found("a summary in a part of no known type", delta(content=[{"type": "x", "summary": [{"type": "text", "text": "a"}]}])),
     Found(
         "leaving a strict stream that would end with an anomaly",
         event({**BARE, "choices": [choice("stop", content="a")]}),

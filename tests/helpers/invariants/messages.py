@@ -90,23 +90,20 @@ def _output_of(delta: dict[str, Any]) -> Iterator[Any]:
     for detail in delta.get("reasoning_details") or ():
         if isinstance(detail, dict):
             yield from (detail.get(name) for name in ("text", "summary", "data"))
-    yield from _texts_in(delta.get("content"), "text")
-    yield from _texts_in(delta.get("content"), "thinking")
     for part in delta["content"] if isinstance(delta.get("content"), list) else ():
-        if _object(part).get("type") == "thinking":
-            yield _object(part).get("text")
-        summary = _object(part).get("summary")
-        yield from (_object(item).get("text") for item in (summary if isinstance(summary, list) else ()))
+        yield from _texts_of(part)
 
 
 _OUTPUT = ("content", "refusal", "reasoning", "reasoning_content", "name", "arguments", "input", "data", "transcript")
 
 
-def _texts_in(parts: Any, kind: str) -> Iterator[str]:
-    """The texts of one kind in a content list; a thinking part may have a list of text parts."""
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, dict) and part.get("type", "text") == kind:
-            inner = part.get(kind)
-            yield from [inner] if isinstance(inner, str) else _texts_in(inner, "text")
+def _texts_of(part: Any) -> Iterator[str]:
+    """What an item of a content list has: a text, or those of a part of reasoning, whose items have theirs as `text`."""
+    fields = part if isinstance(part, dict) else {"text": part}
+    is_reasoning = fields.get("type") in ("thinking", "reasoning")
+    names = ("thinking", "summary", "reasoning", "text") if is_reasoning else ("text",)
+    if is_reasoning or fields.get("type") in ("text", "output_text", None):
+        for value in map(fields.get, names):
+            items = value if is_reasoning and isinstance(value, list) else [value]
+            texts = (item.get("text") if isinstance(item, dict) else item for item in items)
+            yield from (text for text in texts if isinstance(text, str))
