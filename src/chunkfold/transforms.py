@@ -8,7 +8,7 @@ is for one stream at a time: it starts over when the stream has ended. Transform
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import Any, Final, Protocol, TypeVar
 
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance, wrong_type
@@ -238,14 +238,11 @@ class OneChoice:
     def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
         """The chunk with all its choices as choice 0, and without their finish reasons."""
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
-        of_answer = [choice for choice in chunk.choices if not brings_tool_message(choice)]
-        finished = [choice for choice in of_answer if outcome_of(choice.finish_reason) is not None]
-        if finished:
-            self._finished = finished[-1]
-        elif (last := self._finished) is not None and any(
-            choice.index != last.index and says_something(fields_of(choice.delta)) for choice in of_answer
-        ):
-            self._finished = None
+        for choice in filterfalse(brings_tool_message, chunk.choices):
+            if outcome_of(choice.finish_reason) is not None:
+                self._finished = choice
+            elif (last := self._finished) is not None and choice.index != last.index:
+                self._finished = None if says_something(fields_of(choice.delta)) else last
         return [_replaced(chunk, choices=[self._as_first(choice) for choice in chunk.choices])]
 
     def close(self) -> list[ChatCompletionChunk]:

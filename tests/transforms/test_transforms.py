@@ -193,7 +193,7 @@ def test_one_choice_and_cumulative_deltas() -> None:
 
 
 def test_one_choice_with_tags() -> None:
-    payload = chunk(choice("<think>a</think>b", "stop"), choice(index=1, tool_calls=[call("a", "f", "{}", index=0)]))
+    payload = chunk(choice(index=1, tool_calls=[call("a", "f", "{}", index=0)]), choice("<think>a</think>b", "stop"))
     parser, _ = read([payload], OneChoice(), ThinkTags())
     assert parser.snapshot.finish_reason == "stop"
 
