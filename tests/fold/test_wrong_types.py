@@ -106,6 +106,15 @@ def test_a_raw_value_is_beside_one_that_is_right() -> None:
         assert (message.function_call.name, message.function_call.raw_values) == ("g", {"name": 5})
 
 
+def test_a_raw_value_of_audio_is_beside_one_that_is_right() -> None:
+    """Was once wrong: the last one counted, so that the audio lost its id, or what was kept beside it."""
+    wrong: dict[str, Any] = {"id": 5, "data": 5, "transcript": [], "expires_at": 1.5}
+    right = {"id": "au", "data": "YQ==", "transcript": "a", "expires_at": 1}
+    for pieces in ([wrong, right], [right, wrong]):
+        audio = fold(*said(*({"audio": piece} for piece in pieces))).completion().message.audio
+        assert audio.model_dump() == {**right, "raw_values": wrong}
+
+
 def test_a_call_in_a_whole_message_keeps_its_raw_values() -> None:
     """It is identified by its place, so a wrong index or id is no error there."""
     parser = fold(

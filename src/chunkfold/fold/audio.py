@@ -13,8 +13,7 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
-from chunkfold.json_text.values import copied
-from chunkfold.models.base import validate_leniently
+from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.chunk import ChoiceDeltaAudio
 from chunkfold.models.shared import ChatCompletionAudio
 
@@ -28,17 +27,18 @@ class Audio:
         self.transcript = TextBuffer()
         self._pieces: list[str] = []  # of the data
         self._is_cut = False  # whether a piece is not base64 by itself
-        self._fields: dict[str, Any] = {}  # the id, the expiry, and unknown keys
+        self._fields: dict[str, Any] = {}  # the id and the expiry
+        self._extra: dict[str, Any] = {}
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self.transcript,), (self._pieces,), (self._fields,))
+        return Kept((self.transcript,), (self._pieces,), (self._fields, self._extra))
 
     def add(self, audio: ChoiceDeltaAudio, log: AnomalyLog) -> tuple[str, str]:
         """Fold a piece in; return what it added to the data and to the transcript."""
         fields = audio.__dict__
         keep_unknown(self._fields, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
-        keep_unknown(self._fields, audio.__pydantic_extra__)
+        keep_unknown(self._extra, audio.__pydantic_extra__)
         data, transcript = fields.get("data") or "", fields.get("transcript") or ""
         if data:
             if _decoded(data) is None:
@@ -58,8 +58,8 @@ class Audio:
     def snapshot(self) -> ChatCompletionAudio:
         """The audio so far."""
         texts = {"data": self.data, "transcript": well_formed(self.transcript.getvalue())}
-        fields = {**copied(self._fields), **{name: text for name, text in texts.items() if text}}
-        return validate_leniently(ChatCompletionAudio, fields)[0]
+        fields = {**self._fields, **{name: text for name, text in texts.items() if text}}
+        return validate_leniently(ChatCompletionAudio, with_unknown(self._extra, fields))[0]
 
 
 class AudioDecoder:
