@@ -22,6 +22,8 @@ MESSAGES = {
     "instead of deltas (HybridAI)": ([whole({"content": "whole"}, "stop")], "whole", 1),
     "several: the last (Perplexity's full mode)":
         ([whole({"content": "w"}), whole({"content": "wh"}), whole({"content": "whole"}, "stop")], "whole", 1),
+    "several, of which the last is empty: the one before it":
+        ([whole({"content": "whole"}), whole({"role": "assistant", "content": ""}, "stop")], "whole", 1),
     "after deltas, as at the end of MiniMax: the deltas hold":
         ([chunk({"content": "de"}), chunk({"content": "lta"}), whole({"content": "whole"}, "stop")], "delta", 0),
     "around deltas":

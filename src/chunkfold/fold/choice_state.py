@@ -84,7 +84,7 @@ class ChoiceState:
         self.logprobs_extra: dict[str, Any] = {}
         self.function_call: LegacyCall | None = None
         self.audio: Audio | None = None
-        self.message: ChoiceDelta | None = None  # the last whole message that came
+        self.message: ChoiceDelta | None = None  # the last whole message that says something, else the first
         self.tool_messages: list[dict[str, Any]] = []  # deltas of a tool's role
         self.extra: dict[str, Any] = {}
         self.message_extra: dict[str, Any] = {}

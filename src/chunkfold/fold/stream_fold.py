@@ -26,7 +26,15 @@ from chunkfold.models.chunk import (
     is_unexplained,
 )
 from chunkfold.models.completion import ChatCompletion
-from chunkfold.models.content import CLOSING_THOUGHT_TAG, DRAFT, brings_tool_message, fields_of, is_of_tool, text_in
+from chunkfold.models.content import (
+    CLOSING_THOUGHT_TAG,
+    DRAFT,
+    brings_tool_message,
+    fields_of,
+    is_of_tool,
+    says_something,
+    text_in,
+)
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.shared import CompletionUsage
 from chunkfold.models.tool_calls import ToolTypes, checked_types
@@ -303,7 +311,8 @@ class StreamFold:
             self.output_size += self._add_delta(state, message)
         else:
             self.log.note(anomalies.FULL_MESSAGE, f"choice {excerpt(state.index)}")
-            state.message = message
+            if state.message is None or says_something(fields_of(message)):  # an empty one at the end replaces nothing
+                state.message = message
 
     def _finish_choice(self, state: ChoiceState, finish_reason: str) -> None:
         outcome = outcome_of(finish_reason)
