@@ -17,7 +17,7 @@ from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.chunk import ChoiceDeltaAudio
 from chunkfold.models.shared import ChatCompletionAudio
 
-_NO_BLANKS: Final = str.maketrans("", "", string.whitespace)
+_NO_BLANKS: Final = str.maketrans("", "", string.whitespace)  # some encoders break their lines
 
 
 class Audio:
@@ -41,10 +41,12 @@ class Audio:
         keep_unknown(self._extra, audio.__pydantic_extra__)
         data, transcript = fields.get("data") or "", fields.get("transcript") or ""
         if data:
-            if _decoded(data) is None:
+            piece = data
+            if _decoded(piece) is None:
                 log.note(anomalies.AUDIO_NOT_BASE64)
-                self._is_cut = True
-            self._pieces.append(data)
+                piece = piece.translate(_NO_BLANKS)
+                self._is_cut |= _decoded(piece) is None
+            self._pieces.append(piece)
         self.transcript.write(transcript)
         return data, transcript
 
@@ -72,7 +74,7 @@ class AudioDecoder:
         """The bytes that a piece completes."""
         if not self._rest and (data := _decoded(piece)) is not None:
             return data
-        text = self._rest + piece.translate(_NO_BLANKS)  # some encoders break their lines
+        text = self._rest + piece.translate(_NO_BLANKS)
         whole = len(text) - len(text) % 4
         self._rest = text[whole:]
         return _decoded(text[:whole]) or b""
