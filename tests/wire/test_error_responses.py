@@ -154,6 +154,12 @@ def test_a_byte_order_mark_hides_no_error() -> None:
     assert (error.error.message, error.code) == ("bad", "c")
 
 
+def test_comments_behind_a_refusal_hide_no_error() -> None:
+    """As behind a whole completion. Was once wrong: the error was only quoted."""
+    error = error_from_response(503, {}, b'{"error":{"message":"bad","code":"c"}}\n: keep-alive\n\n')
+    assert (error.message, error.code) == ("bad", "c")
+
+
 # How long to wait
 
 

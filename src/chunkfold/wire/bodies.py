@@ -108,7 +108,7 @@ def error_from_response(
     check_instance("body", body, (bytes, bytearray, memoryview), "bytes")
     body = bytes(body).removeprefix(BOM)
     read, quoted = _read_and_quoted(body)
-    value, _ = read_json(read, [])
+    value, _ = read_json(_without_comments(read), [])
     text = (
         "a compressed body: pass the decoded one" if is_compressed(body) else quoted.decode("utf-8", "replace").strip()
     )
