@@ -359,3 +359,12 @@ def test_a_null_among_the_tool_calls_of_a_completion_is_skipped() -> None:
     parser = parsed(compact({**COMPLETION, "choices": [choice]}))
     assert [call.name for call in parser.completion().tool_calls] == ["f"]
     assert "CF217" in noted(parser)
+
+
+def test_calls_of_a_completion_without_an_index_stay_apart() -> None:
+    """A null is no index, as in a whole message of a stream. Was once wrong: one name continued the other."""
+    calls = [{"index": None, "function": {"name": name, "arguments": ""}} for name in ("get", "get_weather")]
+    choice = {"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}
+    parser = parsed(compact({**COMPLETION, "choices": [choice]}))
+    assert [call.name for call in parser.completion().tool_calls] == ["get", "get_weather"]
+    assert "CF301" not in noted(parser)
