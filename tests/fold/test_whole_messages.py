@@ -110,6 +110,17 @@ def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str,
     assert both.completion().message == alone.completion().message
 
 
+def test_a_flagged_thought_of_a_message_is_reasoning_whatever_else_the_deltas_brought() -> None:
+    """Was once wrong: the flag was no gap beside a signature, so that the thought became text."""
+    signed = {"google": {"thought_signature": "s"}}
+    payloads = [chunk({"extra_content": signed}), whole({"content": "hm", "extra_content": THOUGHT}, "stop")]
+    parser = ChatCompletionParser()
+    chunks = parser.feed(b"".join(sse(*payloads)))
+    message = parser.completion().message
+    assert (message.content, message.reasoning, message.model_extra) == (None, "hm", {"extra_content": signed})
+    assert ["".join(one.text for one in chunks), "".join(one.reasoning for one in chunks)] == ["", "hm"]
+
+
 IMAGE = {"type": "image_url", "image_url": {"url": "u"}}
 REFERENCE = {"type": "reference", "reference_ids": [1]}
 HI_PART = {"type": "text", "text": "Hi"}

@@ -139,6 +139,8 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
     extra = {name: value for name, value in (message.__pydantic_extra__ or {}).items() if not _has(state, name, value)}
     if not fields and not extra:
         return None
+    if is_flagged and "content" in fields:
+        extra.setdefault("extra_content", {"google": {"thought": True}})
     if "tool_calls" in fields:
         # Whole calls are identified by their places.
         calls: list[ChoiceDeltaToolCall] = fields["tool_calls"]
