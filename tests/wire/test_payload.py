@@ -51,6 +51,12 @@ SAME = [
     pytest.param(b'{"choices":[{"delta":{"content":"a","content":"b"}}],"x":1,"x":2}', id="duplicate keys"),
     pytest.param(b'{"choices":[{"logprobs":{"content":[{"logprob":-Infinity}]}}],"x":Infinity}', id="infinities"),
     pytest.param(b' \n{"choices" :\t[ ] } ', id="blanks"),
+    pytest.param(compact(chunk({"index": "1", "created": 1.0})), id="digits under unknown keys"),
+    pytest.param(compact(chunk({"reasoning_details": [{"index": 0.0}]})), id="digits in a block"),
+    pytest.param(compact(chunk({"content": [{"type": "text", "index": "0"}]})), id="digits in a content part"),
+    pytest.param(
+        compact({"choices": [], "usage": {"cached_tokens": "4", "index": 1.0}}), id="digits in unknown counts"
+    ),
 ]
 
 

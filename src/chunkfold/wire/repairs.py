@@ -14,7 +14,7 @@ from chunkfold.json_text.values import Path, dotted, is_container, is_integer, i
 from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import DRAFT
-from chunkfold.models.shared import USAGE_KEYS
+from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.wire.reading import TOO_LONG, Notes, UnreadableError
 
 AUDIO_MODALITY: Final = "audio"
@@ -44,7 +44,14 @@ _STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
     "refusal": ("top_logprobs",),
 }
 _LISTS: Final = frozenset({*_MESSAGE_LISTS, "choices", "refusal", "top_logprobs", "thinking"})
-_INTEGERS: Final = frozenset({"index", "created", *(key for key in USAGE_KEYS if not key.endswith("_details"))})
+# The integers that the models know, by the key of the object they are in.
+_INTEGERS: Final[dict[str, frozenset[str]]] = {
+    "": frozenset({"created"}),
+    **dict.fromkeys(("choices", "tool_calls"), frozenset({"index"})),
+    "usage": frozenset(CompletionUsage.model_fields),
+    "prompt_tokens_details": frozenset(PromptTokensDetails.model_fields),
+    "completion_tokens_details": frozenset(CompletionTokensDetails.model_fields),
+}
 
 
 def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
@@ -166,9 +173,10 @@ def _json_text(value: Any) -> str:
 
 def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
     """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
+    integers = _INTEGERS.get(_parent(path), frozenset())
     for key, item in _items(value):
         place = (*path, key)
-        if key in _INTEGERS and (number := whole_number(item)) is not None:
+        if key in integers and (number := whole_number(item)) is not None:
             value[key] = number
             notes.append(
                 (anomalies.NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}")
