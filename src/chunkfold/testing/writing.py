@@ -92,11 +92,10 @@ class Writer:
         return {step.kind: f"</thought>{piece}" if closes else piece}
 
     def _reasoning(self, piece: str, choice: int) -> dict[str, Any]:
-        forms: dict[Reasoning, Callable[[str], dict[str, Any]]] = {
-            **_REASONING,
-            "thoughts": lambda piece: self._thought(piece, choice),
-        }
-        return {name: value for form in self._dialect.reasoning for name, value in forms[form](piece).items()}
+        fields: dict[str, Any] = {}
+        for form in self._dialect.reasoning:
+            fields |= self._thought(piece, choice) if form == "thoughts" else _REASONING[form](piece)
+        return fields
 
     def _thought(self, piece: str, choice: int) -> dict[str, Any]:
         opened = piece if choice in self._thinking else f"<thought>{piece}"
