@@ -7,7 +7,7 @@ were written. Each kind of step has one method.
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
@@ -56,7 +56,7 @@ class Writer:
                 case Finish():
                     yield from self._finish(step, is_last=step is finishes[-1])
                 case Fail():
-                    error = step.error._replace(head=self._finish_head())
+                    error = step.error._replace(head=self._head_of(finishes=True))
                     yield self._framed(ERROR_SHAPES[step.shape or self._dialect.error](error))
                 case Encoded():
                     yield self._framed(step.data)
@@ -134,7 +134,7 @@ class Writer:
             choice["message"] = self._message(step.choice)
         if usage is not None and dialect.usage == "choice":
             choice["usage"] = usage
-        chunk = self._chunk([choice], self._finish_head())
+        chunk = self._chunk([choice], finishes=True)
         if usage is not None and dialect.usage in ("finish", "each", "x_groq"):
             chunk["usage"] = usage
         if usage is not None and dialect.usage == "x_groq":
@@ -177,8 +177,8 @@ class Writer:
     def _message(self, index: int) -> dict[str, Any]:
         return {"role": "assistant", "content": self._messages[index]}
 
-    def _chunk(self, choices: list[dict[str, Any]], head: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        chunk: dict[str, Any] = {**(self._head_without() if head is None else head), "choices": choices}
+    def _chunk(self, choices: list[dict[str, Any]], *, finishes: bool = False) -> dict[str, Any]:
+        chunk: dict[str, Any] = {**self._head_of(finishes=finishes), "choices": choices}
         if self._is_first:
             chunk |= self._dialect.more_of_first
             self._is_first = False
@@ -189,15 +189,15 @@ class Writer:
             chunk["usage"] = self._counts(self._so_far(self._usage)) if before is None else before
         return chunk
 
-    def _head_without(self, left_out: Iterable[str] = ()) -> dict[str, Any]:
-        absent = {*self._dialect.left_out, *left_out}
-        head = {**self._head, **dict.fromkeys(self._dialect.empty, "")}
-        return {name: value for name, value in head.items() if name not in absent}
-
-    def _finish_head(self) -> dict[str, Any]:
-        """The head of a chunk with a finish reason."""
-        head = self._head_without(self._dialect.finish_left_out)
-        return head if self._dialect.finish_object is None else {**head, "object": self._dialect.finish_object}
+    def _head_of(self, *, finishes: bool) -> dict[str, Any]:
+        """The head of a chunk, with a finish reason or without."""
+        dialect = self._dialect
+        absent = {*dialect.left_out, *(dialect.finish_left_out if finishes else ())}
+        head = {**self._head, **dict.fromkeys(dialect.empty, "")}
+        head = {name: value for name, value in head.items() if name not in absent}
+        if finishes and dialect.finish_object is not None:
+            head["object"] = dialect.finish_object
+        return head
 
     def _so_far(self, usage: UsageCounts) -> UsageCounts:
         """The usage after the pieces written so far."""
