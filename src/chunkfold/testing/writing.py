@@ -111,7 +111,9 @@ class Writer:
 
     def _fragments(self, call: SaidCall, first: int, place: int) -> list[dict[str, Any]]:
         """The fragments of a call; `place` is its position among the calls of the step."""
-        parts = _fragments_of(call, first + place, self._dialect)
+        parts = _FRAGMENTS[self._dialect.calls](call, first + place)
+        if self._dialect.object_arguments and len(call.pieces) == 1:
+            parts = [_with_object(part) for part in parts]
         return [{**parts[0], **self._dialect.more_of_call}, *parts[1:]] if place == 0 else parts
 
     def _finish(self, step: Finish, *, is_last: bool) -> Iterator[bytes]:
@@ -251,12 +253,6 @@ _REASONING: Final[dict[Reasoning, Callable[[str], dict[str, Any]]]] = {
 
 
 # The fragments of a tool call, for each of the ways that `Dialect.calls` names
-
-
-def _fragments_of(call: SaidCall, index: int, dialect: Dialect) -> list[dict[str, Any]]:
-    """The fragments of the call at this index."""
-    parts = _FRAGMENTS[dialect.calls](call, index)
-    return [_with_object(part) for part in parts] if dialect.object_arguments and len(call.pieces) == 1 else parts
 
 
 def _with_object(part: dict[str, Any]) -> dict[str, Any]:
