@@ -95,12 +95,15 @@ def common_size(one: Sequence[object], other: Sequence[object]) -> int:
 def difference_of(one: bytes, other: bytes) -> list[str]:
     """Where two bodies differ first: that event of each, then the events around; lines for people."""
     offset = common_size(one, other)
-    bodies = [(title, body, events_of(body)) for title, body in (("left", one), ("right", other))]
     lines = [f"two bodies of streams differ from byte {offset} on"]  # pytest shows the first 8 lines, or 640 characters
-    lines += [f"{title}, {_number_at(events, offset)}: {_excerpt_at(body, offset)}" for title, body, events in bodies]
-    for title, body, events in bodies:
-        lines += ["", f"{title}, {len(body)} bytes:", *shown_events(events, place_at(events, offset)).splitlines()]
-    return lines
+    around: list[str] = []
+    for title, body in (("left", one), ("right", other)):
+        events = events_of(body)
+        place = place_at(events, offset)
+        number = "no event" if place is None else f"event {place + 1}"
+        lines.append(f"{title}, {number}: {_excerpt_at(body, offset)}")
+        around += ["", f"{title}, {len(body)} bytes:", *shown_events(events, place).splitlines()]
+    return lines + around
 
 
 def _lines(events: list[ServerSentEvent], place: int, note: str) -> Iterator[str]:
@@ -113,11 +116,6 @@ def _lines(events: list[ServerSentEvent], place: int, note: str) -> Iterator[str
         yield f"{mark}event {each + 1} at byte {events[each].offset}: {_excerpt(events[each].text)} {where}".rstrip()
     if last < len(events):
         yield f"    ... {len(events) - last} after"
-
-
-def _number_at(events: list[ServerSentEvent], offset: int) -> str:
-    place = place_at(events, offset)
-    return "no event" if place is None else f"event {place + 1}"
 
 
 def _excerpt_at(body: bytes, offset: int) -> str:
