@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.body_events import brought_by, common_size, events_of, first_event, shown_events
-from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
+from chunkfold.testing.readings import Reading, as_reading, one_line, same_calls
 
 HasArrived: TypeAlias = Callable[[Reading], bool]
 
@@ -92,21 +92,14 @@ def _value(reading: Reading, part: _Part) -> Any:
 
 
 def _more_text(expected: Reading, came: Reading) -> HasArrived:
-    """Arrived once the first choice that differs has more text than both readings have in common."""
+    """Of the first choice that differs."""
     pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
     choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
-    size = common_size(_text_of(expected, choice), _text_of(came, choice))
-    return lambda snapshot: len(_text_of(snapshot, choice)) > size
-
-
-def _text_of(reading: Reading, choice: int) -> str:
-    texts = reading.texts or ()
-    return texts[choice] if choice < len(texts) else ""
+    return _more_of(lambda reading: "".join((reading.texts or ())[choice : choice + 1]), expected, came)
 
 
 def _more_reasoning(expected: Reading, came: Reading) -> HasArrived:
-    size = common_size(expected.reasoning or "", came.reasoning or "")
-    return lambda snapshot: len(snapshot.reasoning or "") > size
+    return _more_of(lambda reading: reading.reasoning or "", expected, came)
 
 
 def _call_that_differs(expected: Reading, came: Reading) -> HasArrived:
@@ -115,20 +108,22 @@ def _call_that_differs(expected: Reading, came: Reading) -> HasArrived:
     pairs = enumerate(zip(wanted, found, strict=False))
     place = next((place for place, (one, other) in pairs if not same_calls((one,), (other,))), None)
     if place is None or len(found) < len(wanted):
-        return lambda snapshot: len(snapshot.calls or ()) > len(found)
-    texts = [_text_of_call(calls[place]) for calls in (wanted, found)]
-    size = common_size(*texts)
-    is_id = same_calls((replace(wanted[place], id=None),), (replace(found[place], id=None),))
-
-    def has_arrived(snapshot: Reading) -> bool:
-        call = (snapshot.calls or ())[place : place + 1]
-        return bool(call) and (is_id or len(_text_of_call(call[0])) > size)
-
-    return has_arrived
+        count = len(found)
+    elif same_calls((replace(wanted[place], id=None),), (found[place],)):
+        count = place
+    else:
+        return _more_of(lambda reading: _text_of_call(reading, place), expected, came)
+    return lambda snapshot: len(snapshot.calls or ()) > count
 
 
-def _text_of_call(call: Call) -> str:
-    return f"{call.name}{call.arguments}"
+def _text_of_call(reading: Reading, place: int) -> str:
+    return "".join(f"{call.name}{call.arguments}" for call in (reading.calls or ())[place : place + 1])
+
+
+def _more_of(text_of: Callable[[Reading], str], expected: Reading, came: Reading) -> HasArrived:
+    """Arrived once it has more of a text than both readings have in common."""
+    size = common_size(text_of(expected), text_of(came))
+    return lambda snapshot: len(text_of(snapshot)) > size
 
 
 def _finish(_expected: Reading, _came: Reading) -> HasArrived:
@@ -136,12 +131,11 @@ def _finish(_expected: Reading, _came: Reading) -> HasArrived:
 
 
 def _counts(expected: Reading, _came: Reading) -> HasArrived:
-    """The counts that were expected."""
     return lambda snapshot: _has_counts(expected.usage or {}, snapshot.usage or {})
 
 
 def _has_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> bool:
-    return all(found.get(name) == count for name, count in wanted.items())
+    return wanted.items() <= found.items()
 
 
 _PARTS: Final = (
