@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from chunkfold.testing.answers import Answer, Answerish, Raw, all_headers, as_answer, sent_pieces, visible_ending
 from chunkfold.testing.pacing import ManualClock
@@ -33,7 +33,8 @@ class Faults:
 class Playback:
     """The body of an answer as it is sent, for `for` and `async for`; it can be iterated repeatedly.
 
-    `FakeResponse` describes the arguments; `faults` are the exceptions to raise.
+    `FakeResponse` describes the arguments; `faults` are the exceptions to raise. With `decompress` the reads are
+    decompressed, and those that give nothing are left out.
 
     Raises:
         ValueError: Only a socket can send that answer: it contains a `Raw`, has no framing, or has trailers or
@@ -47,6 +48,7 @@ class Playback:
         clock: ManualClock | None = None,
         read_timeout: float | None = None,
         faults: Faults | None = None,
+        decompress: bool = False,
     ) -> None:
         sent = [*sent_pieces(answer)]
         self._pieces = [piece for piece in sent if not isinstance(piece, Raw)]
@@ -58,26 +60,23 @@ class Playback:
         self._clock = clock
         self._read_timeout = math.inf if read_timeout is None else read_timeout
         self._faults = faults or Faults()
+        self._decompress = decompress
 
     def __iter__(self) -> Iterator[bytes]:
         """The reads."""
-        return self.reads()
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """The same, on any event loop."""
-        return self.async_reads()
-
-    def reads(self, decode: Callable[[bytes], bytes] = bytes) -> Iterator[bytes]:
-        """The reads, decoded; reads that decode to nothing are left out."""
+        decode = self._decoder()
         for step in self._steps():
             if not isinstance(step, bytes):
                 (self._clock.advance if self._clock else time.sleep)(step)
             elif data := decode(step):
                 yield data
 
-    def async_reads(self, decode: Callable[[bytes], bytes] = bytes) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
         """The same, on any event loop."""
-        return _AsyncReads(self._steps(), self._clock, decode)
+        return _AsyncReads(self._steps(), self._clock, self._decoder())
+
+    def _decoder(self) -> Callable[[bytes], bytes]:
+        return zlib.decompressobj(wbits=_WINDOW).decompress if self._decompress else bytes
 
     def _steps(self) -> Iterator[bytes | float]:
         """Bytes, and pauses that end; a pause longer than the read timeout is a timeout. Faults come last.
@@ -154,18 +153,19 @@ class FakeResponse:
         self.status_code: int = sent.status
         self.headers: Mapping[str, str] = all_headers(sent)
         self.is_closed: bool = False
-        self._playback = Playback(sent, clock=clock, read_timeout=read_timeout)
+        is_compressed = self.headers.get("content-encoding", "").lower() in ("gzip", "deflate")
+        self._playback = Playback(sent, clock=clock, read_timeout=read_timeout, decompress=is_compressed)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} [{self.status_code}]>"
 
     def iter_bytes(self) -> Iterator[bytes]:
         """The body, decoded, read by read."""
-        return self._playback.reads(self._decoder())
+        return iter(self._playback)
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The same for an async stream."""
-        return self._playback.async_reads(self._decoder())
+        return aiter(self._playback)
 
     def read(self) -> bytes:
         """The whole body."""
@@ -182,7 +182,3 @@ class FakeResponse:
     async def aclose(self) -> None:
         """Note that it was closed."""
         self.is_closed = True
-
-    def _decoder(self) -> Callable[[bytes], Any]:
-        is_compressed = self.headers.get("content-encoding", "").lower() in ("gzip", "deflate")
-        return zlib.decompressobj(wbits=_WINDOW).decompress if is_compressed else bytes
