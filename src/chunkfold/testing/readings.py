@@ -90,34 +90,25 @@ def as_reading(value: Any) -> Reading:
     if isinstance(value, str):
         return Reading(texts=(value,))
     error = _get(value, "error")
-    refused = one_line(str(error)) if error else None
     if has_choices(value):
-        return _as_reading_of_choices(value, refused)
-    if not (error or _has(value, "text") or _has(value, "tool_calls")):
+        choices: list[Any] = list(_get(value, "choices") or ())
+        choice = choices[0] if choices else {"finish_reason": ""}
+        message = _get(choice, "message")
+        texts = tuple(as_text(_get(_get(each, "message"), "content")) for each in choices)
+    elif error or _has(value, "text") or _has(value, "tool_calls"):
+        message = choice = value
+        texts = () if error and _get(value, "text") is None else (as_text(_get(value, "text")),)
+    else:
         what = "text, or an object or a dict with text and tool_calls"
         raise TypeError(f"result: expected {what}, received {type(value).__name__}")
+    absent = None if error else ()
     return Reading(
-        texts=None if error and _get(value, "text") is None else (as_text(_get(value, "text")),),
-        calls=tuple(as_call(call) for call in _get(value, "tool_calls") or ()) or (None if error else ()),
-        reasoning=as_text(_get(value, "reasoning")) if _has(value, "reasoning") else None,
-        finish_reason=as_text(_get(value, "finish_reason")) if _has(value, "finish_reason") else None,
+        texts=texts or absent,
+        calls=tuple(map(as_call, _get(message, "tool_calls") or ())) or absent,
+        reasoning=as_text(_get(message, "reasoning")) if _has(message, "reasoning") else None,
+        finish_reason=as_text(_get(choice, "finish_reason")) if _has(choice, "finish_reason") else None,
         usage=counts(_get(value, "usage")) if _has(value, "usage") else None,
-        refused=refused,
-    )
-
-
-def _as_reading_of_choices(completion: Any, refused: str | None) -> Reading:
-    choices: list[Any] = list(_get(completion, "choices") or ())
-    messages = [_get(choice, "message") for choice in choices]
-    first = messages[0] if messages else None
-    has_finish = not choices or _has(choices[0], "finish_reason")
-    return Reading(
-        texts=tuple(as_text(_get(message, "content")) for message in messages) or (None if refused else ()),
-        calls=tuple(as_call(call) for call in _get(first, "tool_calls") or ()) or (None if refused else ()),
-        reasoning=as_text(_get(first, "reasoning")) if _has(first, "reasoning") else None,
-        finish_reason=as_text(_get(choices[0], "finish_reason") if choices else "") if has_finish else None,
-        usage=counts(_get(completion, "usage")) if _has(completion, "usage") else None,
-        refused=refused,
+        refused=one_line(str(error)) if error else None,
     )
 
 
