@@ -169,7 +169,7 @@ def wire_steps(answer: Answer, method: str = "GET") -> Iterator[bytes | float]:
     9.3.2), unless its framing is `raw`.
     """
     for status in answer.interim:
-        yield _block([_status_line(status)])
+        yield _block(_status_line(status), {})
     if answer.framing != "raw":
         yield _head(answer)
     is_left_out = method == "HEAD" and answer.framing != "raw"
@@ -230,24 +230,20 @@ def _has_body(answer: Answer) -> bool:
 
 
 def _head(answer: Answer) -> bytes:
-    return _block([_status_line(answer.status), *_lines(all_headers(answer))])
+    return _block(_status_line(answer.status), all_headers(answer))
 
 
 def _last_chunk(answer: Answer) -> bytes:
-    return _block(["0", *_lines(_lower_names(answer.trailers))])
+    return _block("0", _lower_names(answer.trailers))
 
 
 def _status_line(status: int) -> str:
     return f"HTTP/1.1 {status} {responses.get(status, '')}"
 
 
-def _lines(headers: Mapping[str, str]) -> list[str]:
-    return [f"{name}: {value}" for name, value in headers.items()]
-
-
-def _block(lines: Sequence[str]) -> bytes:
-    """The lines, and the empty one that ends them."""
-    return "\r\n".join([*lines, "", ""]).encode()
+def _block(line: str, fields: Mapping[str, str]) -> bytes:
+    """A line, header fields, and the empty line that ends them."""
+    return "\r\n".join([line, *(f"{name}: {value}" for name, value in fields.items()), "", ""]).encode()
 
 
 def all_headers(answer: Answer) -> dict[str, str]:
