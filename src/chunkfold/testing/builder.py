@@ -11,9 +11,9 @@ The dialect can be changed at any time: the bytes are written when they are requ
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from itertools import count
 from typing import Any, Self, cast
 
 from chunkfold.arguments import check_word
@@ -92,8 +92,7 @@ class StreamBuilder:
         Raises:
             TypeError: A piece is neither text nor a dict, or there are other pieces beside a dict.
         """
-        call = SaidCall(name, _pieces(arguments), id or next(self._new_ids(choice)))
-        return self._with(CallTools((call,), len(self._calls(choice)), choice))
+        return self._calling([(name, arguments, id)], choice)
 
     def tool_calls(self, *calls: Sequence[str | Mapping[str, Any]], choice: int = 0) -> Self:
         """Add several tool calls with interleaved pieces: each is a name, then pieces of arguments or a dict.
@@ -108,11 +107,7 @@ class StreamBuilder:
             if isinstance(call, str) or not call:
                 error = TypeError if isinstance(call, str) else ValueError
                 raise error(f"calls: expected a name and pieces for each, received {call!r}")
-        ids = islice(self._new_ids(choice), len(calls))
-        said = [
-            SaidCall(cast("str", name), _pieces(pieces), new) for (name, *pieces), new in zip(calls, ids, strict=True)
-        ]
-        return self._with(CallTools(tuple(said), len(self._calls(choice)), choice))
+        return self._calling([(cast("str", name), pieces, None) for name, *pieces in calls], choice)
 
     def usage(self, prompt: int, completion: int, *, cached: int | None = None, reasoning: int | None = None) -> Self:
         """Add the usage, in tokens. It is sent where the dialect has it, and only if there is a `finish`.
@@ -219,10 +214,13 @@ class StreamBuilder:
         steps = (step for step in self.steps if isinstance(step, CallTools) and step.choice == choice)
         return [call for step in steps for call in step.calls]
 
-    def _new_ids(self, choice: int) -> Iterator[str]:
-        taken = {call.id for call in self._calls(choice)}
-        numbered = (f"call_{number}" for number in count(len(taken) + 1))
-        return (new for new in numbered if new not in taken)
+    def _calling(self, calls: Iterable[tuple[str, Sequence[str | Mapping[str, Any]], str | None]], choice: int) -> Self:
+        """Add calls: the name of each, the pieces of its arguments, and its id, None for one that is free."""
+        before = self._calls(choice)
+        taken = {call.id for call in before}
+        free = (new for number in count(len(taken) + 1) if (new := f"call_{number}") not in taken)
+        said = (SaidCall(name, _pieces(pieces), own or next(free)) for name, pieces, own in calls)
+        return self._with(CallTools(tuple(said), len(before), choice))
 
     def _with(self, step: Step) -> Self:
         return replace(self, steps=(*self.steps, step))
