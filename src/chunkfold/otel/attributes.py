@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from chunkfold.errors import APIError
 from chunkfold.json_text.values import is_int64, is_integer, is_list, is_object
 from chunkfold.models.completion import ChatCompletion
+from chunkfold.models.content import fields_of
 from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.otel import names
 from chunkfold.otel.names import Names
@@ -122,9 +123,8 @@ def error_type(error: BaseException) -> str:
 
 
 def usage_of(completion: ChatCompletion) -> CompletionUsage:
-    """The usage; one without counts if none was received, or a value of another type."""
-    usage: Any = completion.usage
-    return usage if isinstance(usage, CompletionUsage) else CompletionUsage()
+    """The usage; one without counts if none was received."""
+    return completion.usage or CompletionUsage()
 
 
 def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
@@ -140,17 +140,14 @@ def by_modality(total: int, sent: Mapping[str, int]) -> dict[str, int]:
 
 def cache_write_tokens(usage: CompletionUsage) -> int | None:
     """Tokens of the prompt that were written to a cache (OpenAI's field, or Anthropic's), None if not sent."""
-    details: Any = usage.prompt_tokens_details  # kept raw, if it is of a wrong type
-    inner = details.model_extra if isinstance(details, PromptTokensDetails) else None
-    written = count((inner or {}).get("cache_write_tokens"))
-    return written if written is not None else count((usage.model_extra or {}).get("cache_creation_input_tokens"))
+    details = usage.prompt_tokens_details
+    written = count(fields_of(details).get("cache_write_tokens")) if details is not None else None
+    return written if written is not None else count(fields_of(usage).get("cache_creation_input_tokens"))
 
 
-def modalities(details: Any) -> dict[str, int]:
+def modalities(details: PromptTokensDetails | CompletionTokensDetails | None) -> dict[str, int]:
     """Tokens by their modality: those above 0 that were sent in the details of a usage."""
-    if not isinstance(details, PromptTokensDetails | CompletionTokensDetails):  # kept raw, if it is of a wrong type
-        return {}
-    fields = {**vars(details), **(details.model_extra or {})}
+    fields: Mapping[str, Any] = {} if details is None else fields_of(details)
     sent = {modality: count(fields.get(f"{modality}_tokens")) for modality in names.MODALITIES}
     return {modality: tokens for modality, tokens in sent.items() if tokens}
 
