@@ -13,7 +13,7 @@ import pytest
 from built_streams import Traits, calling, calling_in_turns, counting, cut_off, failing, hello, read, thinking
 from cases import each_case
 from golden_bodies import golden
-from parsed_bodies import decoded, parsed
+from parsed_bodies import decoded
 from shared_data import shared_data
 
 from chunkfold import ChatCompletionStream
@@ -127,11 +127,6 @@ def test_thoughts_in_content_open_and_close_their_tag_again() -> None:
     assert (said.reading.text, said.reading.reasoning) == ("bd", "ac")
     assert said.body.count(b'"<thought>') == said.body.count(b'"</thought>') == 2
     assert_folds_to(said)
-
-
-def test_the_reference_has_none_and_is_taken_in_strict_mode() -> None:
-    for say in MORE:
-        assert not parsed(say("openai").body, strict=True).anomalies
 
 
 @each_case("dialect", DIALECTS)

@@ -78,10 +78,6 @@ def test_each_rule_that_a_body_can_show_is_in_it() -> None:
         (FACTS, replace(HI, reasoning="Hm", usage={"prompt_tokens": 1, "completion_tokens": 2})),
         (ERROR, REFUSED),
         (ERROR, replace(HI, finish_reason="error")),
-        *(
-            (ERROR, replace(HI, finish_reason=word))
-            for word in ("network_error", "insufficient_system_resource", "abort")
-        ),
         (ERROR, Reading(texts=("Hi",), calls=(), refused="APIError: overloaded", ending="error")),
         (CUT, REFUSED),
         (CUT, replace(HI, finish_reason="")),

@@ -220,13 +220,6 @@ def test_a_pause_as_long_as_the_patience_is_a_timeout(
     assert clock() == (read_timeout if waited is None else waited)
 
 
-def test_a_pause_without_an_end_is_a_timeout_at_once() -> None:
-    stream = ChatCompletionStream(FakeResponse(Answer(stalled(HELLO, 2))))
-    with pytest.raises(StreamInterruptedError, match="timed out"):
-        stream.read()
-    assert stream.snapshot.text == "Hel"
-
-
 # Clients
 
 
