@@ -8,6 +8,7 @@ However many chunks there are, a chart has at most a few hundred places; events 
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
@@ -48,15 +49,12 @@ def axis(seconds: float) -> Html:
 def strip(facts: StreamFacts, kind: Kind) -> Html:
     """When the events of a kind arrived: a bar for each place in time, whose height is their number."""
     times = [mark.at for mark in facts.marks if kind in mark.brought]
-    counts = [0] * _PLACES
-    for at in times:
-        counts[_place(at, facts.seconds)] += 1
-    most = max(counts)
+    counts = Counter(_place(at, facts.seconds) for at in times)
+    most = max(counts.values())
     width = _WIDTH / _PLACES
     bars = "".join(
         f"M{place * width:g} {_HEIGHT}v-{35 + 65 * (number / most) ** 0.5:.0f}h{width:g}V{_HEIGHT}z"
-        for place, number in enumerate(counts)
-        if number
+        for place, number in sorted(counts.items())
     )
     when = f"at {duration(times[0])}" if times[0] == times[-1] else f"{duration(times[0])} to {duration(times[-1])}"
     return _svg(f"{kind}: {counted(len(times), 'event')}, {when}", _grid(facts.seconds), _path(bars, css_name(kind)))
