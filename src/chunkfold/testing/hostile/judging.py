@@ -52,13 +52,10 @@ def _judge_facts(stream: HostileStream, reading: Reading) -> str | None:
     if not _same_finish(stream, reading.finish_reason):
         return f"finish reason: {one_line(repr(reading.finish_reason))}"
     if reading.usage is not None:
-        wrong = {
-            name: reading.usage.get(name) for name, count in stream.usage.items() if reading.usage.get(name) != count
-        }
+        found = {name: reading.usage.get(name, "missing") for name in stream.usage}
+        wrong = [f"{name} {count}" for name, count in found.items() if count != stream.usage[name]]
         if wrong:
-            return "usage: " + ", ".join(
-                f"{name} {'missing' if count is None else count}" for name, count in wrong.items()
-            )
+            return f"usage: {', '.join(wrong)}"
     return None
 
 
