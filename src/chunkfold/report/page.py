@@ -25,7 +25,7 @@ from chunkfold.report.charts import (
     strip,
     token_growth,
 )
-from chunkfold.report.elements import cell, number, row, section, swatch, table, wide
+from chunkfold.report.elements import cards, number, row, section, swatch, table, wide
 from chunkfold.report.facts import MOST_STALLS, Kind, StreamFacts
 from chunkfold.report.units import duration
 
@@ -81,24 +81,25 @@ def _style() -> Html:
 
 def _overview(streams: Sequence[StreamFacts]) -> Html:
     longest = max((facts.seconds for facts in streams if facts.is_timed), default=0.0)
-    names = ("Recording", "End", "First output", "Longest gap", "Tokens/s", "Chunks", "Rules", "Took")
     rows = [
-        row(tag("a", tag("bdi", cut(facts.name, _WORD)), href=f"#s{number}"), *_overview_cells(facts, longest))
+        (tag("a", tag("bdi", cut(facts.name, _WORD)), href=f"#s{number}"), _overview_cells(facts, longest))
         for number, facts in enumerate(streams, 1)
     ]
-    return section("Overview", table(names, rows, "cards overview"), level="h2")
+    return section("Overview", cards("Recording", rows, "cards overview"), level="h2")
 
 
-def _overview_cells(facts: StreamFacts, longest: float) -> Iterator[Html]:
+def _overview_cells(facts: StreamFacts, longest: float) -> dict[str, str]:
     rate = facts.tokens_per_second
-    yield cell("End", _end(facts))
-    yield cell("First output", _time(facts, facts.timing.first_output), "num")
-    yield cell("Longest gap", _time(facts, max(facts.gaps, default=None)), "num")
-    yield cell("Tokens/s", "" if rate is None else f"{rate:.1f}", "num")
-    yield cell("Chunks", f"{facts.chunks:,}", "num")
-    yield cell("Rules", ", ".join(sorted(anomaly.rule.id for anomaly in facts.anomalies)))
     took = [tag("div", duration(facts.seconds)), phase_strip(facts, longest)] if facts.is_timed else ["no times"]
-    yield cell("Took", tag("div", *took))
+    return {
+        "End": _end(facts),
+        "First output": _time(facts, facts.timing.first_output),
+        "Longest gap": _time(facts, max(facts.gaps, default=None)),
+        "Tokens/s": "" if rate is None else f"{rate:.1f}",
+        "Chunks": f"{facts.chunks:,}",
+        "Rules": ", ".join(sorted(anomaly.rule.id for anomaly in facts.anomalies)),
+        "Took": tag("div", *took),
+    }
 
 
 # One recording
@@ -228,15 +229,10 @@ def _anomalies(facts: StreamFacts) -> Iterator[Html]:
         yield tag("p", "Nothing: no rule was broken.")
         return
     rows = [
-        row(
-            tag("code", each.rule.id),
-            cell("What", each.rule.sentence),
-            cell("Times", f"{each.count:,}", "num"),
-            cell("First", each.first),
-        )
+        (tag("code", each.rule.id), {"What": each.rule.sentence, "Times": f"{each.count:,}", "First": each.first})
         for each in sorted(facts.anomalies, key=lambda each: each.rule.id)
     ]
-    yield table(("Rule", "What", "Times", "First"), rows, "cards")
+    yield cards("Rule", rows)
 
 
 def _output(facts: StreamFacts) -> Iterator[Html]:
@@ -267,14 +263,10 @@ def _calls(message: ChatCompletionMessage) -> Iterator[Html]:
         calls.append((legacy.name or "", legacy.arguments, None))
     if calls:
         rows = [
-            row(
-                tag("bdi", word(name) or "no name"),
-                cell("Arguments", cut(arguments, _SHORT), "code"),
-                cell("Id", word(id_), "code"),
-            )
+            (tag("bdi", word(name) or "no name"), {"Arguments": cut(arguments, _SHORT), "Id": word(id_)})
             for name, arguments, id_ in calls[:_CALLS]
         ]
-        yield table(("Tool call", "Arguments", "Id"), rows, "cards")
+        yield cards("Tool call", rows)
     if len(calls) > _CALLS:
         yield tag("p", f"And {len(calls) - _CALLS:,} more tool calls.")
 
