@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
-from typing import Any, Self
+from typing import Any
 
 from chunkfold.arguments import check_callable, check_time
 from chunkfold.recording.credentials import request_of, secrets_of
@@ -190,11 +190,8 @@ class _AnyReads:
             self._cut_short = raised
 
 
-class _Reads(_AnyReads):
+class _Reads(_AnyReads, Iterator[bytes]):
     """The bytes of a response, noted as they are read; not a generator, so that leaving early leaves none behind."""
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> bytes:
         try:
@@ -211,11 +208,8 @@ class _Reads(_AnyReads):
             self._source.close()
 
 
-class _AsyncReads(_AnyReads):
+class _AsyncReads(_AnyReads, AsyncIterator[bytes]):
     """The same for an async response."""
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> bytes:
         try:

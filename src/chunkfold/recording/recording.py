@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, fields
 from os import PathLike
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from chunkfold.arguments import check_instance
 from chunkfold.excerpts import ShortRepr
@@ -148,14 +148,11 @@ class Recording(ShortRepr):
         wait(self.seconds)
 
 
-class _AsyncBytes:
+class _AsyncBytes(AsyncIterator[bytes]):
     """The items of an iterator, for `async for`; not a generator, so that leaving early leaves none behind."""
 
     def __init__(self, source: Iterator[bytes]) -> None:
         self._source = source
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> bytes:
         for data in self._source:

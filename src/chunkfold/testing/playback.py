@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from chunkfold.testing.answers import Answer, Answerish, Raw, all_headers, as_answer, sent_pieces, visible_ending
 from chunkfold.testing.pacing import ManualClock
@@ -97,7 +97,7 @@ class Playback:
             raise self._faults.cut(_CUT)
 
 
-class _AsyncReads:
+class _AsyncReads(AsyncIterator[bytes]):
     """Reads of a playback; no async generator, as event loops warn of those that are not read to their end."""
 
     def __init__(
@@ -106,9 +106,6 @@ class _AsyncReads:
         self._steps = steps
         self._clock = clock
         self._decode = decode
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> bytes:
         for step in self._steps:
