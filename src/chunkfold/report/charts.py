@@ -9,7 +9,7 @@ However many chunks there are, a chart has at most a few hundred places; events 
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -141,7 +141,12 @@ def histogram(lengths: Sequence[float], gaps: Gaps) -> Html:
     marked = (("p50", gaps.p50), ("p95", gaps.p95), ("p99", gaps.p99))
     places = [(name, at, _log_place(round(at, 6), edges)) for name, at in marked]
     lines = "".join(f"M{place * _WIDTH:.1f} 0V{_HEIGHT}" for *_, place in places)
-    what = f"{counted(len(lengths), 'gap')}; {', '.join(_bins_in_words(edges, counts))}"
+    bins = (
+        f"{number:,} from {duration(low)} to {duration(high)}"
+        for number, (low, high) in zip(counts, pairwise(edges), strict=True)
+        if number
+    )
+    what = f"{counted(len(lengths), 'gap')}; {', '.join(bins)}"
     return joined(
         [
             tag("div", *(_marker(*place) for place in places), class_="markers", aria_hidden="true"),
@@ -179,12 +184,6 @@ def _evenly_binned(ordered: Sequence[float]) -> tuple[list[float], list[int]]:
     edges = [round(place * step, 9) for place in range(first, last + 1)]
     inner = [bisect_left(ordered, edge) for edge in edges[1:-1]]
     return edges, [high - low for low, high in pairwise([0, *inner, len(ordered)])]
-
-
-def _bins_in_words(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:
-    for place, number in enumerate(counts):
-        if number:
-            yield f"{number:,} from {duration(edges[place])} to {duration(edges[place + 1])}"
 
 
 def _log_place(at: float, edges: Sequence[float]) -> float:
