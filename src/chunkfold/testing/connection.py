@@ -82,7 +82,8 @@ class Connection(threading.Thread):
         try:
             request = received.read_request(source, lambda: self._socket.sendall(CONTINUE))
         except ValueError as error:
-            self._play(_refusal_of(error), source)
+            refusal = error_answer(400, f"This is not HTTP/1.1: {error}", headers={"connection": "close"})
+            self._play(refusal, source)
             self._end_tls()
             self._leave_nothing_unread()
             return False
@@ -133,10 +134,6 @@ class Connection(threading.Thread):
         socket.socket.shutdown(self._socket, socket.SHUT_WR)
         while socket.socket.recv(self._socket, _UNREAD):
             pass
-
-
-def _refusal_of(error: ValueError) -> Answer:
-    return error_answer(400, f"This is not HTTP/1.1: {error}", headers={"connection": "close"})
 
 
 def _says_close(headers: Mapping[str, str]) -> bool:
