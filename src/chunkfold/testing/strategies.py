@@ -8,6 +8,7 @@ This is the only part of the kit that needs hypothesis.
 """
 
 import json
+from itertools import pairwise
 from typing import Any
 
 try:
@@ -123,4 +124,4 @@ def _fragments(draw: st.DrawFn) -> dict[str, Any]:
 
 def _in_pieces(draw: st.DrawFn, text: str) -> list[str]:
     places = sorted(draw(st.lists(st.integers(1, len(text) - 1), max_size=3, unique=True)))
-    return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+    return [text[start:end] for start, end in pairwise([0, *places, len(text)])]

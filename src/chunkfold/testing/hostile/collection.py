@@ -26,7 +26,7 @@ def hostile_streams(*, abuse: bool = True) -> tuple[HostileStream, ...]:
     from chunkfold.testing.hostile.usage import USAGE
 
     examples = ((rule, example_of(rule.id)) for rule in RULES)
-    by_rule = [_stream_of(*shown) for shown in examples if not (shown[1].is_broken or shown[1].is_for_one)]
+    by_rule = [_stream_of(rule, one) for rule, one in examples if not (one.is_broken or one.is_for_one)]
     return (*FRAMING, *CHUNKS, *CALLS, *USAGE, *ERRORS, *ENDINGS, *(ABUSE if abuse else ()), *by_rule)
 
 
