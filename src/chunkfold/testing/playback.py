@@ -64,19 +64,27 @@ class Playback:
 
     def __iter__(self) -> Iterator[bytes]:
         """The reads."""
-        decode = self._decoder()
-        for step in self._steps():
-            if not isinstance(step, bytes):
-                (self._clock.advance if self._clock else time.sleep)(step)
-            elif data := decode(step):
-                yield data
+        for read in self._reads():
+            if isinstance(read, bytes):
+                yield read
+            else:
+                time.sleep(read)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """The same, on any event loop."""
-        return _AsyncReads(self._steps(), self._clock, self._decoder())
+        return _AsyncReads(self._reads())
 
-    def _decoder(self) -> Callable[[bytes], bytes]:
-        return zlib.decompressobj(wbits=_WINDOW).decompress if self._decompress else bytes
+    def _reads(self) -> Iterator[bytes | float]:
+        """The reads, decoded, and the pauses that take real time."""
+        decode = zlib.decompressobj(wbits=_WINDOW).decompress if self._decompress else bytes
+        for step in self._steps():
+            if isinstance(step, bytes):
+                if data := decode(step):
+                    yield data
+            elif self._clock:
+                self._clock.advance(step)
+            else:
+                yield step
 
     def _steps(self) -> Iterator[bytes | float]:
         """Bytes, and pauses that end; a pause longer than the read timeout is a timeout. Faults come last.
@@ -100,24 +108,16 @@ class Playback:
 class _AsyncReads(AsyncIterator[bytes]):
     """Reads of a playback; no async generator, as event loops warn of those that are not read to their end."""
 
-    def __init__(
-        self, steps: Iterator[bytes | float], clock: ManualClock | None, decode: Callable[[bytes], bytes]
-    ) -> None:
-        self._steps = steps
-        self._clock = clock
-        self._decode = decode
+    def __init__(self, reads: Iterator[bytes | float]) -> None:
+        self._reads = reads
 
     async def __anext__(self) -> bytes:
-        for step in self._steps:
-            if isinstance(step, bytes):
-                if data := self._decode(step):
-                    return data
-            elif self._clock:
-                self._clock.advance(step)
-            else:
-                import anyio  # httpx and httpx2 bring it
+        for read in self._reads:
+            if isinstance(read, bytes):
+                return read
+            import anyio  # httpx and httpx2 bring it
 
-                await anyio.sleep(step)
+            await anyio.sleep(read)
         raise StopAsyncIteration
 
 
