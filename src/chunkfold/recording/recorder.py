@@ -5,8 +5,8 @@ overwritten, even if they are split over two reads.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -82,13 +82,13 @@ class Recorder:
 
     def read(self) -> bytes:
         """The whole body, recorded as one read."""
-        with self._log.errors():
+        with self._log:
             data: bytes = self._response.read()
         return self._log.take_whole(data)
 
     async def aread(self) -> bytes:
         """The same for an async response."""
-        with self._log.errors():
+        with self._log:
             data: bytes = await self._response.aread()
         return self._log.take_whole(data)
 
@@ -121,12 +121,16 @@ class Recorder:
 
 
 class _Log:
-    """The reads so far. After the end nothing more is recorded, and only the first end counts."""
+    """The reads so far. After the end nothing more is recorded, and only the first end counts.
+
+    A read from the response is made inside `with`, which notes what it raises.
+    """
 
     def __init__(self, clock: Callable[[], float], started: float) -> None:
         self._clock = clock
         self._started = started
         self._reads: list[tuple[float, bytes]] = []
+        self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
         self.end: RecordedEnd | None = None
         self.ended_at: float | None = None
         self.error = ""
@@ -150,14 +154,17 @@ class _Log:
             self.ended_at = self._clock() - self._started
             self.error = "" if error is None else type(error).__name__
 
-    @contextmanager
-    def errors(self) -> Generator[None]:
-        """Note an exception of the transport as the end."""
-        try:
-            yield
-        except Exception as error:
-            self.conclude("error", error)
-            raise
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _: object, raised: BaseException | None, __: object) -> None:
+        """Note what a read raised. A `StopIteration` is the end, unless an interrupted read broke the source before."""
+        if not isinstance(raised, Exception):
+            self._cut_short = raised  # None where the source survived it
+        elif isinstance(raised, StopIteration | StopAsyncIteration):
+            self.conclude("body" if self._cut_short is None else "error", self._cut_short)
+        else:
+            self.conclude("error", raised)
 
     def cleaned_reads(self, redactor: Redactor) -> Iterator[RecordedRead]:
         """The reads, cleaned as the one body that they are, and cut as before."""
@@ -168,38 +175,17 @@ class _Log:
             yield RecordedRead(at - self._started, body[start:end])
 
 
-class _AnyReads:
-    """The part that the sync and the async iterator share: noting reads and the end."""
-
-    def __init__(self, log: _Log, source: Any) -> None:
-        self._log = log
-        self._source = source
-        self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
-
-    def _take(self, data: bytes) -> None:
-        self._cut_short = None  # if it was, the source survived it
-        self._log.take(data)
-
-    def _note(self, raised: BaseException) -> None:
-        """Note what a read raised. A `StopIteration` is the end, unless an interrupted read broke the source before."""
-        if isinstance(raised, StopIteration | StopAsyncIteration):
-            self._log.conclude("body" if self._cut_short is None else "error", self._cut_short)
-        elif isinstance(raised, Exception):
-            self._log.conclude("error", raised)
-        else:
-            self._cut_short = raised
-
-
-class _Reads(_AnyReads, Iterator[bytes]):
+@dataclass(eq=False, repr=False)
+class _Reads(Iterator[bytes]):
     """The bytes of a response, noted as they are read; not a generator, so that leaving early leaves none behind."""
 
+    _log: _Log
+    _source: Any
+
     def __next__(self) -> bytes:
-        try:
+        with self._log:
             data: bytes = next(self._source)
-        except BaseException as error:
-            self._note(error)
-            raise
-        self._take(data)
+        self._log.take(data)
         return data
 
     def close(self) -> None:
@@ -208,16 +194,17 @@ class _Reads(_AnyReads, Iterator[bytes]):
             self._source.close()
 
 
-class _AsyncReads(_AnyReads, AsyncIterator[bytes]):
+@dataclass(eq=False, repr=False)
+class _AsyncReads(AsyncIterator[bytes]):
     """The same for an async response."""
 
+    _log: _Log
+    _source: Any
+
     async def __anext__(self) -> bytes:
-        try:
+        with self._log:
             data: bytes = await anext(self._source)
-        except BaseException as error:
-            self._note(error)
-            raise
-        self._take(data)
+        self._log.take(data)
         return data
 
     async def aclose(self) -> None:
