@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, set_span_in_context
+from opentelemetry.trace import SpanKind, Status, StatusCode, TracerProvider, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
 from chunkfold.arguments import check_instance
@@ -28,14 +28,10 @@ from chunkfold.otel.attributes import (
     usage_of,
 )
 from chunkfold.otel.content import input_messages, output_messages
-from chunkfold.otel.instruments import Instruments, instruments_of, is_apis_own
-from chunkfold.otel.names import Names
+from chunkfold.otel.instruments import instruments_of, is_apis_own
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.stream.asynchronous import AsyncChatCompletionStream
 from chunkfold.stream.sync import ChatCompletionStream
-
-if TYPE_CHECKING:
-    from opentelemetry.context import Context
 
 Observable: TypeAlias = ChatCompletionStream | AsyncChatCompletionStream | ChatCompletionParser
 
@@ -73,77 +69,68 @@ class Measuring:
         """Measure a stream until it ends; a `TypeError` for anything else, such as the response of `client.stream`."""
         check_instance("stream", stream, get_args(Observable), "a stream, as connect or aconnect opens it")
         with _errors_logged():
-            measured = self._begin(getattr(stream, "response", None), stream.elapsed)
-            if measured is not None:
-                on_chunks = measured.on_chunks if measured.instruments is not None else None
-                stream.observe(on_chunks=on_chunks, on_end=measured.on_end)
+            measured = _Measured(self, getattr(stream, "response", None), stream.elapsed)
+            if measured.is_recorded:
+                stream.observe(on_chunks=measured.on_chunks if measured.has_metrics else None, on_end=measured.on_end)
 
     def failed(self, error: BaseException, seconds: float) -> None:
         """The request failed before there was a response, `seconds` after it was sent."""
         with _errors_logged():
-            measured = self._begin(error, seconds)
-            if measured is not None:
+            measured = _Measured(self, error, seconds)
+            if measured.is_recorded:
                 measured.fail(error, seconds)
 
-    def _begin(self, sent: Any, seconds: float) -> "_Measured | None":
-        """Start the span of a request that was sent `seconds` ago; None if nothing is recorded."""
-        version = names.names()
-        common = common_attributes(self.request, self.provider, server_of(sent))
-        instruments = instruments_of(self.meters, version, _VERSION)
-        started = time.time_ns() - _nanoseconds(seconds)
-        span = self.tracers.get_tracer(names.SCOPE, _VERSION, schema_url=version.schema_url).start_span(
-            " ".join(str(common[name]) for name in (names.OPERATION_NAME, names.REQUEST_MODEL) if name in common),
-            kind=SpanKind.CLIENT,
-            attributes=common,
-            start_time=started,
-        )
-        if span.is_recording():
-            span.set_attributes(request_attributes(self.request, common[names.PROVIDER_NAME], version))
-            messages = input_messages(self.request) if self.capture_content else None
-            if messages is not None:
-                span.set_attribute(names.INPUT_MESSAGES, messages)
-            span.set_attributes(self.attributes)
-        elif instruments is None:
-            return None
-        return _Measured(
-            span=span,
-            context=set_span_in_context(span),
-            started=started,
-            common=common,
-            choices=choices_asked(self.request),
-            version=version,
-            instruments=instruments,
-            capture_content=self.capture_content,
-        )
 
-
-@dataclass(kw_only=True, slots=True)
 class _Measured:
-    """The measurement of one stream."""
+    """The measurement of one stream, whose span starts here: when the request was sent, `seconds` ago."""
 
-    span: Span
-    context: "Context"  # the span's, for the metrics: it links exemplars to the span
-    started: int  # nanoseconds since 1970
-    common: Attributes  # of the span and of all metrics
-    choices: int  # that were requested
-    version: Names
-    instruments: Instruments | None  # None if no metrics are recorded
-    capture_content: bool
-    last_chunk: float | None = None  # seconds since the request was sent
+    def __init__(self, measuring: Measuring, sent: Any, seconds: float) -> None:
+        request = measuring.request
+        self._version = version = names.names()
+        self._instruments = instruments_of(measuring.meters, version, _VERSION)  # None if no metrics are recorded
+        self._common = common_attributes(request, measuring.provider, server_of(sent))  # of the span and of all metrics
+        self._choices = choices_asked(request)
+        self._capture_content = measuring.capture_content
+        self._last_chunk: float | None = None  # seconds since the request was sent
+        self._started = time.time_ns() - _nanoseconds(seconds)
+        named = (names.OPERATION_NAME, names.REQUEST_MODEL)
+        self._span = measuring.tracers.get_tracer(names.SCOPE, _VERSION, schema_url=version.schema_url).start_span(
+            " ".join(str(self._common[name]) for name in named if name in self._common),
+            kind=SpanKind.CLIENT,
+            attributes=self._common,
+            start_time=self._started,
+        )
+        self._context = set_span_in_context(self._span)  # for the metrics: it links exemplars to the span
+        if self._span.is_recording():
+            self._span.set_attributes(request_attributes(request, self._common[names.PROVIDER_NAME], version))
+            messages = input_messages(request) if self._capture_content else None
+            if messages is not None:
+                self._span.set_attribute(names.INPUT_MESSAGES, messages)
+            self._span.set_attributes(measuring.attributes)
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether metrics are recorded."""
+        return self._instruments is not None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether anything is."""
+        return self._span.is_recording() or self.has_metrics
 
     def on_chunks(self, stream: Observable, count: int) -> None:
         """Record the time of each chunk; the chunks of one read arrive at the same time."""
-        before, now = self.last_chunk, stream.timing.last_chunk
-        if self.instruments is None or now is None:
+        before, now = self._last_chunk, stream.timing.last_chunk
+        if self._instruments is None or now is None:
             return
-        self.last_chunk = now
+        self._last_chunk = now
         if before is None:
             self._note_model(stream.snapshot.model)
-            self.instruments.time_to_first_chunk.record(stream.timing.first_chunk or now, self.common, self.context)
+            self._instruments.time_to_first_chunk.record(stream.timing.first_chunk or now, self._common, self._context)
         else:
-            self.instruments.time_per_output_chunk.record(now - before, self.common, self.context)
+            self._instruments.time_per_output_chunk.record(now - before, self._common, self._context)
         for _ in range(count - 1):
-            self.instruments.time_per_output_chunk.record(0.0, self.common, self.context)
+            self._instruments.time_per_output_chunk.record(0.0, self._common, self._context)
 
     def on_end(self, stream: Observable) -> None:
         """The stream ended: complete the span and the metrics."""
@@ -159,37 +146,37 @@ class _Measured:
         """Record the end, `seconds` after the request was sent; the stream is None if there was no response."""
         kind: Attributes = {} if error is None else {names.ERROR_TYPE: error_type(error)}
         try:
-            if self.instruments is not None:
-                self.instruments.duration.record(seconds, {**self.common, **kind}, self.context)
+            if self._instruments is not None:
+                self._instruments.duration.record(seconds, {**self._common, **kind}, self._context)
                 if stream is not None:
-                    self.instruments.tokens.record(usage_of(stream.snapshot), self.common, kind, self.context)
-            if self.span.is_recording():
+                    self._instruments.tokens.record(usage_of(stream.snapshot), self._common, kind, self._context)
+            if self._span.is_recording():
                 answer = ChatCompletion() if stream is None else stream.snapshot
-                provider = self.common[names.PROVIDER_NAME]
-                self.span.set_attributes(response_attributes(answer, self.choices, provider, self.version))
+                provider = self._common[names.PROVIDER_NAME]
+                self._span.set_attributes(response_attributes(answer, self._choices, provider, self._version))
                 if stream is not None:
                     self._describe(stream)
                 if error is not None:
-                    self.span.set_attributes(kind)
-                    message = text_of(str(error)) if self.capture_content else None  # it may quote what was sent
-                    self.span.set_status(Status(StatusCode.ERROR, message))
+                    self._span.set_attributes(kind)
+                    message = text_of(str(error)) if self._capture_content else None  # it may quote what was sent
+                    self._span.set_status(Status(StatusCode.ERROR, message))
         finally:
-            self.span.end(self.started + _nanoseconds(seconds))
+            self._span.end(self._started + _nanoseconds(seconds))
 
     def _note_model(self, model: Any) -> None:
         name = text_of(model)
         if name is not None:
-            self.common = {**self.common, names.RESPONSE_MODEL: name}
+            self._common = {**self._common, names.RESPONSE_MODEL: name}
 
     def _describe(self, stream: Observable) -> None:
         """Set the span's attributes of how the stream went."""
-        self.span.set_attribute(names.STREAM_END, str(stream.end))
+        self._span.set_attribute(names.STREAM_END, str(stream.end))
         if stream.timing.first_chunk is not None:
-            self.span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, stream.timing.first_chunk)
+            self._span.set_attribute(names.RESPONSE_TIME_TO_FIRST_CHUNK, stream.timing.first_chunk)
         if stream.anomalies:
-            self.span.set_attribute(names.ANOMALIES, [anomaly.rule.id for anomaly in stream.anomalies])
-        if self.capture_content:
-            self.span.set_attribute(names.OUTPUT_MESSAGES, output_messages(stream.snapshot, self.version))
+            self._span.set_attribute(names.ANOMALIES, [anomaly.rule.id for anomaly in stream.anomalies])
+        if self._capture_content:
+            self._span.set_attribute(names.OUTPUT_MESSAGES, output_messages(stream.snapshot, self._version))
 
 
 @contextmanager
