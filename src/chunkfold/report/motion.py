@@ -7,6 +7,7 @@ whose keyframes define when it is visible. If the viewer prefers reduced motion,
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import accumulate
 from typing import Final
 
 from chunkfold.errors import ChunkfoldError, StreamEnd
@@ -112,19 +113,17 @@ def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
     if not recordings or not speed > 0:
         raise ValueError(f"expected one or more recordings and a speed above 0, received {len(recordings)} and {speed}")
     acts = [_Act(recording, speed) for recording in recordings]
-    total = sum(act.seconds + _STAY for act in acts)
-    start, drawn, keyframes = 0.0, list[str](), list[str]()
-    for number, act in enumerate(acts):
-        stop = start + act.seconds + _STAY
-        drawing = _Drawing(number, start, stop, total)
-        drawn.append(drawing.act(act))
-        keyframes += drawing.keyframes
-        start = stop
+    *starts, total = accumulate((act.seconds + _STAY for act in acts), initial=0.0)
+    drawings = [
+        _Drawing(number, act, start, total) for number, (act, start) in enumerate(zip(acts, starts, strict=True))
+    ]
+    drawn = [drawing.draw() for drawing in drawings]
+    keyframes = "".join(keyframe for drawing in drawings for keyframe in drawing.keyframes)
     width, height = _SIZE
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{_LABEL}">',
-            f"<style>{_STYLE}{''.join(keyframes)}</style>",
+            f"<style>{_STYLE}{keyframes}</style>",
             f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
             f'<rect class="pane" x="8" y="40" width="{width - 16}" height="{_BYTES_ROWS * _ROW + 14}" rx="6"/>',
             '<clipPath id="pane">',
@@ -138,39 +137,40 @@ def motion(recordings: Sequence[Recording], *, speed: float = 1.0) -> str:
 
 
 class _Drawing:
-    """Draws one act, which is visible during one interval of the whole animation."""
+    """Draws one act, which begins at a time of the whole animation, and is visible until the next one begins."""
 
-    def __init__(self, number: int, start: float, stop: float, total: float) -> None:
+    def __init__(self, number: int, act: _Act, start: float, total: float) -> None:
         self._number = number
-        self._start, self._stop, self._total = start, stop, total
+        self._act = act
+        self._start, self._total = start, total
         self._classes: dict[float, str] = {}
         self.keyframes: list[str] = []
 
-    def act(self, act: _Act) -> str:
-        """The bytes, the message and the end of an act."""
+    def draw(self) -> str:
+        """The bytes, the message and the end of the act."""
         later = ' class="later"' if self._number else ""
-        return "\n".join([f"<g{later}>", *self._frames(act), *self._message(act), *self._end(act), "</g>"])
+        return "\n".join([f"<g{later}>", *self._frames(), *self._message(), *self._end(), "</g>"])
 
-    def _frames(self, act: _Act) -> Iterator[str]:
+    def _frames(self) -> Iterator[str]:
         """The frames, one below the other; all of them move up when there is no room for the next."""
-        moves = {frame.at: rows * _ROW for rows, frame in enumerate(act.frames[_BYTES_ROWS:], 1)}
+        moves = {frame.at: rows * _ROW for rows, frame in enumerate(self._act.frames[_BYTES_ROWS:], 1)}
         name = f"up{self._number}"
         places = (f"{self._share(at):.3f}%{{transform:translateY(-{up}px)}}" for at, up in moves.items())
         self._keyframes_of(name, f"0%{{transform:none}}{''.join(places)}")
         yield f'<g clip-path="url(#pane)"><g class="{name}">'
-        for row, frame in enumerate(act.frames):
+        for row, frame in enumerate(self._act.frames):
             yield self._text(frame, _BYTES_TOP + row * _ROW)
         yield "</g></g>"
 
-    def _message(self, act: _Act) -> Iterator[str]:
-        for row, column, piece in _laid_out(act.message):
+    def _message(self) -> Iterator[str]:
+        for row, column, piece in _laid_out(self._act.message):
             if row < _MESSAGE_ROWS:
                 yield self._text(piece, _MESSAGE_TOP + 10 + row * _ROW, column)
 
-    def _end(self, act: _Act) -> Iterator[str]:
-        kind = "good" if act.end.complete else "bad"
-        for row, text in enumerate((f"end: {act.end}", act.verdict)):
-            yield self._text(_Piece(act.seconds, kind, text), _END_TOP + row * _ROW)
+    def _end(self) -> Iterator[str]:
+        kind = "good" if self._act.end.complete else "bad"
+        for row, text in enumerate((f"end: {self._act.end}", self._act.verdict)):
+            yield self._text(_Piece(self._act.seconds, kind, text), _END_TOP + row * _ROW)
 
     def _text(self, piece: _Piece, y: float, column: int = 0) -> str:
         x, length = _LEFT + column * _CHARACTER, len(piece.text) * _CHARACTER
@@ -184,7 +184,7 @@ class _Drawing:
         key = round(at, 3)
         if key not in self._classes:
             name = self._classes[key] = f"s{self._number}_{len(self._classes)}"
-            gone = self._share(self._stop - self._start)
+            gone = self._share(self._act.seconds + _STAY)
             hidden = f"{gone:.3f}%,100%{{opacity:0}}" if gone < 100 else ""
             self._keyframes_of(name, f"0%{{opacity:0}}{self._share(at):.3f}%{{opacity:1}}{hidden}")
         return self._classes[key]
