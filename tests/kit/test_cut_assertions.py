@@ -143,16 +143,6 @@ def test_a_difference_that_one_cut_alone_makes_is_found() -> None:
     assert marked(message) == ["2"]
 
 
-def test_what_a_parser_raises_is_its_result() -> None:
-    def refuses_small_reads(reads: Sequence[bytes]) -> str:
-        if any(len(read) == 1 for read in reads):
-            raise LookupError
-        return "ok"
-
-    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=refuses_small_reads))
-    assert "  whole: 'ok'\n  cut:   LookupError\n" in message
-
-
 def test_the_seed_is_for_the_random_cuts() -> None:
     seen: list[list[bytes]] = []
     assert_same_however_cut(HELLO, fold_reads=lambda reads: seen.append(list(reads)), seed=7)

@@ -246,22 +246,10 @@ def test_the_events_around_are_counted() -> None:
     assert "<-- the first difference" in message
 
 
-def test_the_ids_of_calls_are_compared_where_both_have_them() -> None:
-    body = CALLS.body
-    calls = Reading(texts=("",), calls=(Call("get_weather", '{"city": "Oslo"}'), Call("find", '{"q":"x"}', "call_2")))
-    assert_folds_to(body, calls)
-    other = Reading(texts=("",), calls=(*(calls.calls or ())[:1], Call("find", '{"q":"x"}', "call_9")))
-    with pytest.raises(AssertionError, match="tool calls"):
-        assert_folds_to(body, other)
-
-
 def test_everything_of_a_completion_is_compared() -> None:
     wanted = ChatCompletionStream(CALLS).read()
     assert_folds_to(CALLS.body, wanted)
     assert_folds_to(CALLS.body, wanted.model_dump())
-    other = {**wanted.model_dump(), "model": "another"}
-    message = message_of(lambda: assert_folds_to(CALLS.body, other))
-    assert message.startswith("model: expected 'another', received 'm'\n")
     usage = {**wanted.model_dump(), "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16}}
     assert message_of(lambda: assert_folds_to(CALLS.body, usage)).startswith("usage: expected")
     deep = wanted.model_dump()

@@ -164,19 +164,6 @@ def test_memory_is_measured_where_it_is_traced_already() -> None:
         tracemalloc.stop()
 
 
-def test_crashes_are_told_apart_from_refusals() -> None:
-    def crash(_: bytes) -> Any:
-        raise KeyError("choices")
-
-    def refuse(_: bytes) -> Any:
-        raise RuntimeError("no")
-
-    for fold, crashed in ((crash, True), (refuse, False)):
-        (verdict,) = hold(fold, [CUT])
-        assert (verdict.has_crashed, verdict.right) == (crashed, not crashed)
-        assert not hold(fold, [ANSWER])[0].has_crashed
-
-
 # Any function
 
 AS_DICT = {"text": "Hi", "tool_calls": [{"id": 7, "function": {"name": "f", "arguments": "{}"}}], "usage": None}
@@ -186,11 +173,6 @@ AS_OBJECT = SimpleNamespace(text="Hi", tool_calls=[SimpleNamespace(id=7, name="f
 @pytest.mark.parametrize("value", [AS_DICT, AS_OBJECT])
 def test_a_function_may_return_a_dict_or_an_object(value: Any) -> None:
     assert as_reading(value) == Reading(texts=("Hi",), calls=(Call("f", "{}", "7"),), usage={})
-
-
-def test_an_explicit_error_is_as_good_as_an_exception() -> None:
-    assert as_reading({"error": "overloaded"}) == Reading(refused="overloaded")
-    assert as_reading({"error": "overloaded", "text": "Hi"}) == Reading(texts=("Hi",), refused="overloaded")
 
 
 def test_a_function_that_always_says_the_same_is_not() -> None:
