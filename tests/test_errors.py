@@ -290,6 +290,15 @@ def test_a_certificate_that_was_refused_will_be_no_better(library: Any, name: st
     assert is_retryable(error) is True
 
 
+def test_an_exception_may_be_its_own_cause() -> None:
+    error = ConnectionError("reset")
+    error.__cause__ = error  # as after `raise error from error`
+    assert is_retryable(error) is True
+    error.__cause__ = OSError()
+    error.__cause__.__cause__ = error
+    assert is_retryable(error) is True
+
+
 @each_case("library", [httpx, httpx2], ids=["httpx", "httpx2"])
 @each_case(("name", "retryable"), [*((n, True) for n in TRANSIENT), *((n, False) for n in LASTING)])
 def test_transport_errors(library: Any, name: str, retryable: bool) -> None:

@@ -334,9 +334,11 @@ def is_retryable(exc: BaseException, after_output: bool = False) -> bool:  # noq
 def _is_certificate_refused(exc: BaseException | None) -> bool:
     """Whether the cause is the peer's certificate, which a retry does not change."""
     refused = _loaded_errors(("ssl",), ("SSLCertVerificationError",))
-    while exc is not None:
+    seen: set[int] = set()
+    while exc is not None and id(exc) not in seen:  # `raise exc from exc` makes it its own cause
         if isinstance(exc, refused):
             return True
+        seen.add(id(exc))
         # The clients' pools raise again `from None`, which leaves the cause as the context.
         exc = exc.__context__ if exc.__cause__ is None and exc.__suppress_context__ else exc.__cause__
     return False
