@@ -58,6 +58,14 @@ def printed(value: Any) -> str:
         return short_repr(value)
 
 
+def message_of(exc: BaseException) -> str:
+    """The message of an exception of another library; "" if it has none, or if making it fails."""
+    try:
+        return str(exc)
+    except Exception:  # noqa: BLE001 - its `__str__` may raise anything
+        return ""
+
+
 def bounded(text: str) -> str:
     """The `repr` of a model, cut where it is too long for a log."""
     return text if len(text) <= _LONGEST_REPR else text[:_LONGEST_REPR] + "...)"

@@ -429,12 +429,20 @@ class Broken(BaseModel):
         raise KeyError(value)
 
 
+class Unprintable(Broken):
+    @field_validator("city")
+    @classmethod
+    def fail(cls, value: str) -> str:
+        raise KeyError(10**5000)  # more digits than the interpreter prints
+
+
 @each_case(
     ("arguments", "finish", "tools", "expected"),
     [
         pytest.param('{"x": "h', "length", {}, (True, (), False), id="cut"),
         pytest.param('{"city":1}', "tool_calls", {"weather": Weather}, (False, ("city",), False), id="no text"),
         pytest.param(OSLO[3], "tool_calls", {"weather": Broken}, (False, (), True), id="the user's validator fails"),
+        pytest.param(OSLO[3], "tool_calls", {"weather": Unprintable}, (False, (), True), id="with no message"),
     ],
 )
 def test_arguments_that_cannot_be_parsed(arguments: str, finish: str, tools: dict[str, Any], expected: Any) -> None:
