@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from asked import NUMBERS, asked, asked_sync, read_with, send_sync
+from cases import each_case
 from fronts import each_library, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from measured_memory import only_garbage_of_these_tests
 from sources import HELLO, WHOLE
@@ -44,6 +45,27 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
         "another task or thread, or the call that runs this callback, is reading this stream"
     }
     assert stream.end is StreamEnd.FINISHED
+
+
+@each_case("hook", ["on_server_sent_event", "on_end"])
+@each_case("read", [next, ChatCompletionStream.read], ids=["next", "read"])
+def test_a_callback_at_the_end_takes_no_chunks_from_the_loop(
+    hook: str, read: Callable[[ChatCompletionStream], object]
+) -> None:
+    """They come in the read that ended the stream."""
+
+    def at_the_end(*_: object) -> None:
+        if stream.end is not None:
+            with pytest.raises(StreamConsumedError):
+                read(stream)
+
+    body = [b"".join([HELLO, *WHOLE])]
+    if hook == "on_server_sent_event":
+        stream = ChatCompletionStream(body, on_server_sent_event=at_the_end)
+    else:
+        stream = ChatCompletionStream(body).observe(on_end=at_the_end)
+    assert "".join(chunk.text for chunk in stream) == "HelloHello world"
+    assert stream.read() is stream.completion()
 
 
 @pytest.mark.parametrize(

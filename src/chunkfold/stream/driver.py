@@ -243,6 +243,8 @@ class StreamDriver:
         """The last item was yielded: the error to raise, once."""
         if self._consumed:
             return None
+        if self._is_parsing and not self._closed:  # a callback runs: what this read brings was not yielded yet
+            raise self._second_reader_error()
         self._consumed = True
         return self.error
 
