@@ -7,6 +7,8 @@ import itertools
 import json
 import math
 import threading
+from collections.abc import AsyncIterator
+from contextlib import aclosing, closing
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +20,7 @@ from fronts import (
     ALONE,
     ASKED,
     PATIENCE,
+    URL,
     by_turns,
     client_of,
     connections_in_use,
@@ -313,6 +316,22 @@ async def test_a_client_of_the_other_kind_is_refused_before_the_request_is_sent(
         opening,
     ):
         pass
+
+
+async def test_a_client_may_give_a_response_that_was_made_by_hand(library: Any) -> None:
+    """One that does not know its request, nor the URL, as in a user's tests."""
+
+    async def body() -> AsyncIterator[bytes]:
+        for data in WHOLE:
+            yield data
+
+    given, async_given = library.Response(200, content=iter(WHOLE)), library.Response(200, content=body())
+    with connect(SimpleNamespace(stream=lambda *_, **__: closing(given)), "POST", URL, json=ASKED) as stream:
+        assert stream.read().text == "Hello"
+    opening = aconnect(SimpleNamespace(stream=lambda *_, **__: aclosing(async_given)), "POST", URL, json=ASKED)
+    async with opening as async_stream:
+        assert (await async_stream.read()).text == "Hello"
+    assert async_stream.connection_was_kept
 
 
 @pytest.mark.parametrize(
