@@ -127,6 +127,20 @@ async def test_an_exception_of_on_event_passes_unchanged(library: Any, front: An
         del caught
 
 
+@each_case("read", [ChatCompletionStream.read, ChatCompletionStream.drain], ids=["read", "drain"])
+def test_an_exception_of_on_event_has_no_context_of_ours(read: Callable[[ChatCompletionStream], object]) -> None:
+    """Not even where `drain` finds no connection to limit its reads."""
+    mine = KeyError("mine")
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        raise mine
+
+    with pytest.raises(KeyError) as caught:
+        read(ChatCompletionStream(WHOLE, on_server_sent_event=on_server_sent_event))
+    assert caught.value is mine
+    assert (mine.__cause__, mine.__context__) == (None, None)
+
+
 async def test_an_option_that_fails_when_it_is_used_closes_what_was_opened(library: Any, front: Any) -> None:
     times = {0: 0.0}  # which is not enough
     async with asked(library, front, Answer([*NUMBERS, math.inf])) as to:

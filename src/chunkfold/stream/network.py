@@ -86,15 +86,17 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     From the deadline on, a reading of `time.monotonic`, a read fails with a `DeadlineReachedError`. If the response's
     reads cannot be limited, the context manager yields False.
     """
-    try:
+    bounded: _BoundedRead | None = None
+    network_stream: Any = None
+    with suppress(AttributeError):  # there is no network stream, or one of another library
         network_stream = response.extensions.get("network_stream")
         with _lock:
             if not isinstance(network_stream.read, _BoundedRead):
                 network_stream.read = _BoundedRead(network_stream.read)
-            bounded: _BoundedRead = network_stream.read
+            bounded = network_stream.read
             bounded.deadlines[threading.get_ident()] = deadline
-    except AttributeError:  # there is no network stream, or one of another library
-        yield False
+    if bounded is None:
+        yield False  # not while that error is handled: it would be the context of what the reader's code raises
         return
     try:
         yield True
