@@ -159,6 +159,32 @@ def test_a_connection_that_is_not_the_streams_own_is_not_shut_down(library: Any)
     assert not wake_reader(None)
 
 
+def test_a_source_that_ends_because_another_thread_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before that thread says that it left: the stream is not truncated, so nobody asks again."""
+    has_ended = threading.Event()
+    leave = ChatCompletionStream._leave
+
+    def leave_late(self: ChatCompletionStream) -> None:
+        assert has_ended.wait(PATIENCE)
+        leave(self)
+
+    def pieces() -> Iterator[bytes]:
+        yield HELLO
+        closing.start()
+        while not stream._closed:
+            time.sleep(0.001)
+        yield HELLO
+
+    monkeypatch.setattr(ChatCompletionStream, "_leave", leave_late)
+    stream = ChatCompletionStream(pieces())
+    closing = threading.Thread(target=stream.close, name="closing", daemon=True)
+    with pytest.raises(IncompleteStreamError) as caught:
+        stream.read()
+    has_ended.set()
+    closing.join(PATIENCE)
+    assert (stream.end, caught.value.retryable) == (StreamEnd.CLOSED, False)
+
+
 async def test_closing_from_another_task_while_a_generator_runs() -> None:
     """A generator cannot be closed while it runs; its next piece finds the stream closed."""
     go_on = anyio.Event()

@@ -337,7 +337,9 @@ class StreamDriver:
         if isinstance(exc, StopIteration | StopAsyncIteration):
             self._exhausted = True
             fault = self._cut_short  # if a read was left half done, that broke the source
-        if not isinstance(fault, DeadlineReachedError):
+        if self._closed:  # by another thread, which is about to leave: the source may have ended because of that
+            self._parser.leave()
+        elif not isinstance(fault, DeadlineReachedError):
             self._give(end_of_body(self._parser, fault, is_transport=True))
         return True
 
