@@ -31,6 +31,7 @@ from spotless import spotless
 
 from chunkfold import (
     AsyncChatCompletionStream,
+    ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
@@ -39,6 +40,7 @@ from chunkfold import (
     StreamInterruptedError,
     connect,
 )
+from chunkfold.fold.choice_state import ChoiceState
 from chunkfold.stream.network import wake_reader
 from chunkfold.testing import Answer, FakeProvider, delta
 
@@ -157,6 +159,20 @@ def test_a_connection_that_is_not_the_streams_own_is_not_shut_down(library: Any)
         )
         assert not wake_reader(response)
     assert not wake_reader(None)
+
+
+def test_a_choice_that_is_added_while_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a read is parsed while the stream ends."""
+
+    def gap_in(state: ChoiceState) -> None:
+        parser.feed(delta(index=state.index + 1, content="late"))
+
+    monkeypatch.setattr("chunkfold.fold.stream_fold.gap_in", gap_in)
+    parser = ChatCompletionParser()
+    parser.feed(HELLO)
+    parser.leave()
+    assert [choice.message.content for choice in parser.snapshot.choices] == ["Hello", "late"]
+    assert parser.end is StreamEnd.CLOSED
 
 
 def test_a_source_that_ends_because_another_thread_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:

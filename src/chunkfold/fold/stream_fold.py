@@ -86,7 +86,12 @@ class StreamFold:
     @property
     def all_finished(self) -> bool:
         """Whether at least one choice was seen, and every one has its finish reason."""
-        return bool(self.states) and all(state.finish_reason is not None for state in self.states.values())
+        states = self.all_states()
+        return bool(states) and all(state.finish_reason is not None for state in states)
+
+    def all_states(self) -> list[ChoiceState]:
+        """Those of all choices so far, in a list: when one thread ends the stream, another may still add a choice."""
+        return [*self.states.values()]
 
     def add(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """Fold one chunk in; return the chunk to pass on, see `ChatCompletionAccumulator.add`."""
@@ -250,14 +255,12 @@ class StreamFold:
         self._ended = True
         for chunk in held:
             self.add(chunk)
-        gaps = [
-            ChunkChoice(index=state.index, delta=delta) for state in self.states.values() if (delta := gap_in(state))
-        ]
+        gaps = [ChunkChoice(index=state.index, delta=delta) for state in self.all_states() if (delta := gap_in(state))]
         for choice in gaps:
             self.output_size += self._add_delta(self.states[choice.index], choice.delta)
         added = chunks_with(gaps)
         self.chunks += len(added)
-        for state in self.states.values():
+        for state in self.all_states():
             if state.tool_calls is not None:
                 state.tool_calls.finish()
             state.role = role_of(state)

@@ -300,7 +300,7 @@ class Lifecycle:
         self._log.observe(None)  # the recorder refers to the log: the stream is then freed as soon as it is not used
         if self.end.complete:
             self._recorder.complete()
-        for state in self._fold.states.values():  # later chunks can turn a `stop` into `tool_calls`
+        for state in self._fold.all_states():  # later chunks can turn a `stop` into `tool_calls`
             notify_finish(state, self._recorder)
 
     def _notify_of_end(self) -> None:
