@@ -4,13 +4,14 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, WatchedReads, asked, drop_items, has_read, read_with
+from cases import each_case
 from fronts import (
     ALONE,
     ASKED,
@@ -41,6 +42,7 @@ from chunkfold import (
     connect,
 )
 from chunkfold.fold.choice_state import ChoiceState
+from chunkfold.stream.driver import NEED_DATA
 from chunkfold.stream.network import wake_reader
 from chunkfold.testing import Answer, FakeProvider, delta
 
@@ -159,6 +161,52 @@ def test_a_connection_that_is_not_the_streams_own_is_not_shut_down(library: Any)
         )
         assert not wake_reader(response)
     assert not wake_reader(None)
+
+
+def texts_of(stream: ChatCompletionStream) -> None:
+    """Read the texts; before each read of theirs, `_parse_slice` of the stream is called as after one."""
+    texts = stream.text_deltas()
+    take = texts._take
+
+    def take_after_slice() -> Any:
+        item = take()
+        if item is NEED_DATA and stream._slices is not None:
+            stream._parse_slice()
+        return item
+
+    texts._take = take_after_slice
+    list(texts)
+
+
+@each_case("read", [ChatCompletionStream.read, ChatCompletionStream.drain, list, texts_of])
+def test_another_thread_that_closes_parses_the_rest_of_a_large_read(
+    read: Callable[[ChatCompletionStream], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reading thread does not take it for a second reader."""
+    is_parsing, may_go_on = threading.Event(), threading.Event()
+    parse_slice, slices = ChatCompletionStream._parse_slice, 0
+
+    def parse_slice_then_close(self: ChatCompletionStream) -> None:
+        nonlocal slices
+        parse_slice(self)
+        slices += 1
+        if slices == 2:
+            closing.start()
+            assert is_parsing.wait(PATIENCE)
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        if threading.current_thread() is closing:
+            is_parsing.set()
+            assert may_go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(ChatCompletionStream, "_parse_slice", parse_slice_then_close)
+    stream = ChatCompletionStream([HELLO * 2000], on_server_sent_event=on_server_sent_event)
+    closing = threading.Thread(target=stream.close, name="closing", daemon=True)
+    with pytest.raises(IncompleteStreamError) if read is ChatCompletionStream.read else nullcontext():
+        read(stream)
+    may_go_on.set()
+    closing.join(PATIENCE)
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
 
 def test_a_choice_that_is_added_while_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -308,9 +308,10 @@ class StreamDriver:
     def _parse_slice(self) -> None:
         self._is_parsing = True
         try:
-            chunks = next(self._slices, None) if self._slices is not None else None
-            if chunks is None:
-                self._slices = None
+            slices, self._slices = self._slices, None  # another thread, which closes the stream, may want it as well
+            chunks = next(slices, None) if slices is not None else None
+            if chunks is not None:
+                self._slices = slices
             self._give(chunks or ())
         except BaseException:
             self._lose_read()

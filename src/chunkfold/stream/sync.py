@@ -117,7 +117,7 @@ class ChatCompletionStream(StreamDriver):
             ChunkfoldError: The stream did not end well; the error's `snapshot` is the answer so far.
         """
         if not (self._consumed or self._closed):
-            while self.end is None:
+            while self.end is None and not self._closed:
                 self._read(folding=True)
             self._drop_items()
             self._finish()
@@ -142,7 +142,7 @@ class ChatCompletionStream(StreamDriver):
         deadline = time.monotonic() + within
         try:
             with reads_until(self.response if owns_connection(self.response) else None, deadline):
-                while self.end is None and time.monotonic() < deadline:
+                while self.end is None and not self._closed and time.monotonic() < deadline:
                     self._read(folding=True)
         finally:
             self._close(wait=deadline - time.monotonic())
@@ -189,6 +189,8 @@ class ChatCompletionStream(StreamDriver):
         reader = get_ident()
         # Other threads and signal handlers run at calls: there is none from a check to its effect, nor after a read.
         if self._reader is not None or self._is_parsing:
+            if self._closed:  # by another thread, which parses the rest of the last read
+                return
             raise self._second_reader_error()
         if self._slices is not None:
             self._parse_slice()
