@@ -208,6 +208,17 @@ async def test_values_go_on_after_others_have_read(front: Any, before: str, take
     assert seen == expected
 
 
+@each_case("other", ["partials", "events", "text_deltas"])
+async def test_values_miss_no_piece_that_others_take_in_between(front: Any, other: str) -> None:
+    stream = opened(front, answer('{"days": 1', "2", '3, "city": "B', "onn", '"}'))
+    values, others = partials(stream), getattr(stream, other)()
+    assert await first_of(values) == {}
+    await first_of(others)
+    assert await first_of(values) == {"days": 123, "city": "B"}
+    await first_of(others)
+    assert await collect(values, []) == [{"days": 123, "city": "Bonn"}] * 2
+
+
 async def test_a_text_that_is_no_json_is_an_error_also_after_others_have_read(front: Any) -> None:
     stream = opened(front, answer("[1", ", x", "]"))
     assert await first_of(partials(stream)) == []

@@ -23,16 +23,16 @@ class Partials:
         self._type = as_type
         self._live = PartialJSON(as_type, half_numbers=half_numbers)
         self._values = 0
-        self._has_begun = False
+        self._size = 0  # of the text that was read, in characters
         self._is_over = False
 
     def after(self, event: ChatCompletionEvent) -> list[Any]:
         """The value after an event; none if the text did not grow."""
         if not isinstance(event, TextDelta) or event.choice != 0:
             return []
-        # Another view may have taken earlier events: the first one here has all text so far in `snapshot`.
-        text = event.delta if self._has_begun else event.snapshot
-        self._has_begun = True
+        known, (_, self._size) = self._size, event._source  # pyright: ignore[reportPrivateUsage] - the size of `snapshot`
+        # Another view may have taken events before this one, whose text is then read from the snapshot.
+        text = event.delta if known + len(event.delta) == self._size else event.snapshot[known:]
         self._values += sum(map(text.count, ",[{"))
         return [self._with_context(partial(self._live.feed, text))]
 
