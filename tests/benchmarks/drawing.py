@@ -2,10 +2,11 @@
 
 import io
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 from rich.console import Console
 
-from chunkfold import ChatCompletionEvent, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold import ChatCompletion, ChatCompletionEvent, TextDelta, ToolCallArgumentsDelta, ToolCallStarted
 from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.consoles import THEME
 from chunkfold.cli.painter import Painter
@@ -36,8 +37,9 @@ def code(count: int) -> list[ChatCompletionEvent]:
 def draw(events: Iterable[ChatCompletionEvent]) -> None:
     """Draw them as they come, and for good."""
     size = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-    with LiveView(Console(file=io.StringIO(), force_terminal=True, theme=THEME, _environ=size)) as view:
-        Painter(view).draw_all(events)
+    view = LiveView(Console(file=io.StringIO(), force_terminal=True, theme=THEME, _environ=size))
+    with view, Painter(view, SimpleNamespace(events=lambda: events, snapshot=ChatCompletion())) as painter:
+        painter.draw()
 
 
 def _text(text: str) -> list[ChatCompletionEvent]:

@@ -14,12 +14,13 @@ from pygments.lexer import Lexer
 from rich.console import Console
 from rich.text import Text
 
-from chunkfold import ToolCallArgumentsDelta, ToolCallStarted
+from chunkfold import ChatCompletionParser
 from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.markdown import MarkdownRows
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.rows import ZeroWidthLimit
 from chunkfold.cli.tail import Call, Tail
+from chunkfold.testing import delta, fragment
 
 # Drawing
 
@@ -276,13 +277,14 @@ def test_a_call_that_grows_draws_no_other_one(monkeypatch: pytest.MonkeyPatch) -
 def test_many_tool_calls_cost_no_more_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever fills in is drawn again, and no other one; at the end each is drawn once."""
     _, view = live()
-    painter = Painter(view)
+    parser = ChatCompletionParser()
+    painter = Painter(view, parser)
     numbers = count()
 
     def call_many() -> None:
-        for position in islice(numbers, MANY):
-            painter.draw(ToolCallStarted(0, position, f"call_{position}", "f"))
-            painter.draw(ToolCallArgumentsDelta(0, position, '{"x": 1}'))
+        for index in islice(numbers, MANY):
+            parser.feed(delta(tool_calls=[fragment(index, f"call_{index}", "f", '{"x": 1}')]))
+            painter.draw()
 
     with view:
         call_many()

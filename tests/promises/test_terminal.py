@@ -22,7 +22,7 @@ from rich.console import Console
 
 from chunkfold.cli.answer_view import LiveView, TextView
 from chunkfold.cli.facts import error_line, footer, result_of
-from chunkfold.cli.painter import Painter, watch
+from chunkfold.cli.painter import Painter
 
 # What rich writes of itself: its styles, the cursor hidden and shown, up a row, a row erased.
 VIEWS_OWN = re.compile(r"\x1b\[(?:0|1|2|36|1;36)m|\x1b\[\?(?:25|7)[lh]|\x1b\[\d{1,3}[AB]|\x1b\[999M|\x1b\[2K|\r")
@@ -68,8 +68,8 @@ def shown_of(reads: list[bytes], *, is_terminal: bool) -> str:
     stream = ChatCompletionStream(reads)
     with redirect_stderr(console.file):
         try:
-            with view:
-                watch(stream, Painter(view))
+            with view, Painter(view, stream) as painter:
+                painter.draw()
         except ChunkfoldError as error:
             failure = error
         result = result_of(stream, failure)

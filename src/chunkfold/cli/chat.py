@@ -10,7 +10,7 @@ from chunkfold import ChatCompletionStream, ChunkfoldError, ConnectOptions, Stre
 from chunkfold.cli.answer_view import AnswerView, answer_view
 from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import Problem, StreamResult, error_line, exit_code, footer, result_json, result_of
-from chunkfold.cli.painter import Painter, watch
+from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
 from chunkfold.cli.safe import Secrets, one_line
 from chunkfold.cli.sending import NoResponseError, client_for, explained, waited
@@ -64,7 +64,8 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[StreamResult, bool]:
             options: ConnectOptions = {"headers": request.headers, "progress_timeout": request.read_timeout}
             with explained(request):
                 stream = stack.enter_context(connect(client, "POST", request.url, json=request.body, **options))
-            watch(stream, Painter(view, Secrets(request.secrets)))
+            with Painter(view, stream, Secrets(request.secrets)) as painter:
+                painter.draw()
         except KeyboardInterrupt:
             has_left = True
         except NoResponseError as lost:

@@ -1,11 +1,11 @@
 """Draws the events of a stream on a screen: the only place that knows how each event is drawn."""
 
-from collections.abc import Iterable
+from typing import Self
 
 from chunkfold import (
     AudioDelta,
-    ChatCompletion,
     ChatCompletionEvent,
+    ChatCompletionParser,
     ChatCompletionStream,
     ReasoningDelta,
     RefusalDelta,
@@ -21,17 +21,42 @@ from chunkfold.cli.tail import Call
 
 
 class Painter:
-    """Draws choice 0 as it arrives, without secrets. No event costs more because the answer is long."""
+    """Draws choice 0 of one source inside `with`, without secrets. No event costs more because the answer is long."""
 
-    def __init__(self, view: AnswerView, secrets: Secrets | None = None) -> None:
+    def __init__(
+        self, view: AnswerView, source: ChatCompletionStream | ChatCompletionParser, secrets: Secrets | None = None
+    ) -> None:
         self._view = view
+        self._source = source
         self._secrets = secrets or Secrets()
         self._pieces = SecretsInPieces(self._secrets)
         self._is_reasoning = False
         self._calls: dict[int, tuple[Call, SecretsInPieces]] = {}
 
-    def draw(self, event: ChatCompletionEvent) -> None:
-        """Draw what an event adds."""
+    def draw(self) -> None:
+        """Draw what was not drawn before; of a stream, everything up to its end."""
+        for event in self._source.events():
+            self._draw(event)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Show the complete tool calls at the end, and another choice if choice 0 has no output."""
+        self._flush()
+        shown = choice_of(self._source.snapshot)
+        if shown and shown.index:
+            message = shown.message
+            spoken = message.audio.transcript if message.audio else None
+            self._add(message.reasoning or "", is_reasoning=True)
+            self._add(message.content or message.refusal or spoken or "")
+            self._flush()
+        calls = calls_of(shown.message) if shown else []
+        if calls:
+            hide = self._secrets.hide
+            self._view.show_tool_calls([Call(hide(name), hide(arguments)) for name, arguments in calls])
+
+    def _draw(self, event: ChatCompletionEvent) -> None:
         match event:
             case TextDelta(choice=0, delta=text) | RefusalDelta(choice=0, delta=text):
                 self._add(text)
@@ -51,26 +76,6 @@ class Painter:
             case _:
                 pass
 
-    def draw_all(self, events: Iterable[ChatCompletionEvent]) -> None:
-        """Draw what several events add."""
-        for event in events:
-            self.draw(event)
-
-    def end(self, completion: ChatCompletion) -> None:
-        """Show the complete tool calls at the end, and another choice if choice 0 has no output."""
-        self._flush()
-        shown = choice_of(completion)
-        if shown and shown.index:
-            message = shown.message
-            spoken = message.audio.transcript if message.audio else None
-            self._add(message.reasoning or "", is_reasoning=True)
-            self._add(message.content or message.refusal or spoken or "")
-            self._flush()
-        calls = calls_of(shown.message) if shown else []
-        if calls:
-            hide = self._secrets.hide
-            self._view.show_tool_calls([Call(hide(name), hide(arguments)) for name, arguments in calls])
-
     def _add(self, text: str, *, is_reasoning: bool = False) -> None:
         if is_reasoning != self._is_reasoning:
             self._flush()
@@ -86,11 +91,3 @@ class Painter:
             self._view.add_reasoning(text)
         else:
             self._view.add_text(text)
-
-
-def watch(stream: ChatCompletionStream, painter: Painter) -> None:
-    """Draw a stream as it arrives; an error at its end is raised after all of it is drawn."""
-    try:
-        painter.draw_all(stream.events())
-    finally:
-        painter.end(stream.snapshot)

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from chunkfold import ChatCompletion, ChatCompletionParser, StreamEnd
+from chunkfold import ChatCompletionParser, StreamEnd
 from chunkfold.cli.answer_view import AnswerView, answer_view
 from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import error_line, exit_code, footer, result_of
@@ -24,8 +23,6 @@ from chunkfold.excerpts import counted
 from chunkfold.recording import Recorder, Recording, replay
 from chunkfold.stream.network import DeadlineReachedError, read_to_end
 
-_OnData = Callable[[ChatCompletionParser], object]  # called with the parser after each read
-
 
 def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, **options: Any) -> int:
     """Send the request, and write the answer to a file; return the exit code."""
@@ -37,11 +34,8 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
         raise click.UsageError(f"-o: {one_line(str(folder))}: the folder does not exist, or is not writable")
     view = answer_view(request.model) if is_shown else AnswerView()
     try:
-        if is_shown:
-            recording = _shown(request, view)
-        else:
-            with waiting_for(request.model):
-                recording = _recorded(request)
+        with view if is_shown else waiting_for(request.model):
+            recording = _recorded(request, view)
     except KeyboardInterrupt:
         say("Nothing had arrived.")
         return LEFT
@@ -57,22 +51,8 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     return exit_code(parser.end)
 
 
-def _shown(request: ChatRequest, view: AnswerView) -> Recording:
-    painter, parsers = Painter(view, Secrets(request.secrets)), list[ChatCompletionParser]()
-
-    def draw(parser: ChatCompletionParser) -> None:
-        parsers[:] = [parser]
-        painter.draw_all(parser.events())
-
-    with view:
-        try:
-            return _recorded(request, draw)
-        finally:
-            painter.end(parsers[0].snapshot if parsers else ChatCompletion())
-
-
-def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording:
-    """The recorded answer: the whole body, or the part that had arrived at Ctrl-C.
+def _recorded(request: ChatRequest, view: AnswerView) -> Recording:
+    """The recorded answer, drawn as it arrives: the whole body, or the part that had arrived at Ctrl-C.
 
     After the end of the stream the body has 100 milliseconds to end, too.
     """
@@ -89,8 +69,9 @@ def _recorded(request: ChatRequest, on_data: _OnData | None = None) -> Recording
                 started=started,
                 clock=lambda: clock.last,
             )
-            with suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
-                is_over = _read(recorder, parser, on_data)
+            painter = Painter(view, parser, Secrets(request.secrets))
+            with painter, suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
+                is_over = _read(recorder, parser, painter)
     recording = replace(recorder.recording, progress_timeout=request.read_timeout)
     if is_over and recording.error in (DeadlineReachedError.__name__, "ReadTimeout", "TimeoutError"):
         return replace(recording, end="left", error="")  # this side stopped waiting
@@ -107,15 +88,12 @@ class _LastReading:
         return self.last
 
 
-def _read(recorder: Recorder, parser: ChatCompletionParser, on_data: _OnData | None) -> bool:
+def _read(recorder: Recorder, parser: ChatCompletionParser, painter: Painter) -> bool:
     """Read to the end of the body, or of the stream; return whether the end of the stream came first."""
     reads = recorder.iter_bytes()
     for data in reads:
-        if on_data is None:
-            parser.fold(data)
-        else:
-            parser.feed(data)
-            on_data(parser)
+        parser.fold(data)
+        painter.draw()
         if parser.end not in (None, StreamEnd.INVALID):  # the rest of an invalid body can show why it is invalid
             read_to_end(recorder, reads)
             return True

@@ -2,7 +2,7 @@
 
 import click
 
-from chunkfold import ChatCompletionParser, StreamEnd
+from chunkfold import StreamEnd
 from chunkfold.cli.answer_view import AnswerView, answer_view
 from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import error_line, exit_code, footer, result_json, result_of
@@ -42,8 +42,13 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     parser, is_left = parser_of(recording), False
     view = AnswerView() if as_json else answer_view("the recording")
     try:
-        with view:
-            _watch(recording, speed, parser, Painter(view))
+        with view, Painter(view, parser) as painter:
+            for read in recording.paced(speed):
+                take(parser, read)
+                if speed:  # else all of it is drawn at the end
+                    painter.draw()
+            conclude(parser, recording)
+            painter.draw()
     except KeyboardInterrupt:
         parser.leave()
         is_left = True
@@ -55,16 +60,3 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     if parser.error is not None and parser.end is not StreamEnd.CLOSED:
         say(error_line(result))
     return exit_code(StreamEnd.CLOSED if is_left else parser.end)
-
-
-def _watch(recording: Recording, speed: float, parser: ChatCompletionParser, painter: Painter) -> None:
-    """Read the recording at its pace, and draw it."""
-    try:
-        for read in recording.paced(speed):
-            take(parser, read)
-            if speed:  # else all of it is drawn at the end
-                painter.draw_all(parser.events())
-        conclude(parser, recording)
-        painter.draw_all(parser.events())
-    finally:
-        painter.end(parser.snapshot)
