@@ -182,13 +182,13 @@ def _tokens(count: int | None, kind: str, part: int | None, part_kind: str) -> s
 # For programs
 
 
-def result_object(result: StreamResult, *, explained: bool = False) -> dict[str, Any]:
+def result_object(result: StreamResult) -> dict[str, Any]:
     """The object that every command with `--json` gives for a stream; docs/command-line.md has it as a table."""
     timing, usage = result.timing, result.completion.usage if result.completion else None
     return {
         "end": result.end,
         "error": error_object(result.error),
-        "anomalies": [anomaly_object(anomaly, explained=explained) for anomaly in result.anomalies],
+        "anomalies": [anomaly_object(anomaly) for anomaly in result.anomalies],
         "completion": json.loads(result.completion.model_dump_json()) if result.completion else None,
         "timing": {
             **asdict(timing),
@@ -223,7 +223,7 @@ def error_object(error: ChunkfoldError | Problem | None) -> dict[str, Any] | Non
     }
 
 
-def anomaly_object(anomaly: Anomaly, *, explained: bool) -> dict[str, Any]:
+def anomaly_object(anomaly: Anomaly, *, explained: bool = False) -> dict[str, Any]:
     """A rule that was broken; if explained, with who breaks it, and what chunkfold does."""
     rule = anomaly.rule
     place = {"first": anomaly.first, "offset": anomaly.offset, "detail": anomaly.detail}

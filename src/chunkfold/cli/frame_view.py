@@ -14,10 +14,10 @@ from rich.text import Text
 
 from chunkfold.cli.additions import quoted, word
 from chunkfold.cli.consoles import print_beside, print_row
-from chunkfold.cli.facts import error_object
+from chunkfold.cli.facts import anomaly_object, error_object, exit_code, result_object, result_of
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.verdict import described, facts_of, no_deviations, times, verdict_object
+from chunkfold.cli.verdict import described, facts_of, no_deviations, times
 
 _KIND_WIDTH: Final = max(map(len, Kind))
 _TIME_WIDTH: Final = 8
@@ -87,8 +87,19 @@ class JsonFrameView(FrameView):
         )
 
     def verdict(self, inspection: Inspection) -> None:
-        """Write the last line."""
-        self._write({"verdict": verdict_object(inspection, timed=self.timed, explained=self.is_explained)})
+        """Write the last line: the object of every command, and the counts."""
+        parser = inspection.parser
+        verdict = result_object(result_of(parser, parser.error, is_timed=self.timed)) | {
+            "exit_code": exit_code(parser.end),
+            "frames": inspection.frames,
+            "events": inspection.events,
+            "bytes": inspection.received,
+            "unread_bytes": inspection.unread,
+            "unknown_fields": inspection.unknown_fields,
+        }
+        if self.is_explained:
+            verdict["anomalies"] = [anomaly_object(anomaly, explained=True) for anomaly in parser.anomalies]
+        self._write({"verdict": verdict})
 
     def _write(self, value: dict[str, Any]) -> None:
         self.console.file.write(self.hide(json.dumps(value)) + "\n")  # joined, a text can show what its pieces do not

@@ -1,7 +1,7 @@
-"""The verdict on a finished stream: how it ended, what it contained, what a client has to tolerate."""
+"""The verdict on a finished stream in words: how it ended, what it contained, what a client has to tolerate."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from chunkfold import (
     APIError,
@@ -12,7 +12,6 @@ from chunkfold import (
     is_retryable,
 )
 from chunkfold.cli.additions import tokens_of, word
-from chunkfold.cli.facts import exit_code, result_object, result_of
 from chunkfold.cli.frames import Inspection
 from chunkfold.cli.safe import one_line
 from chunkfold.errors import END_MEANINGS
@@ -72,19 +71,6 @@ def retryable(error: ChunkfoldError) -> str:
         return "no, since output had arrived (a retry would repeat it)"
     wait = "" if error.retry_after is None else f", after {error.retry_after:g} s"
     return f"yes{wait}" if error.retryable else "no"
-
-
-def verdict_object(inspection: Inspection, *, timed: bool, explained: bool) -> dict[str, Any]:
-    """The verdict for programs: the object of every command, and the counts."""
-    parser = inspection.parser
-    return result_object(result_of(parser, parser.error, is_timed=timed), explained=explained) | {
-        "exit_code": exit_code(parser.end),
-        "frames": inspection.frames,
-        "events": inspection.events,
-        "bytes": inspection.received,
-        "unread_bytes": inspection.unread,
-        "unknown_fields": inspection.unknown_fields,
-    }
 
 
 def _received(inspection: Inspection) -> str:
