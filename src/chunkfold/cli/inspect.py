@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -27,7 +26,6 @@ from chunkfold.recording.unpacking import unpacked
 
 _PROMPT: Final = "Say hello."
 _LARGEST_DOWNLOAD: Final = 64 * 2**20  # bytes
-_View = Callable[..., FrameView]  # takes `timed`, `offset_width` and `hide`, which depend on the stream
 
 
 def inspect(
@@ -37,33 +35,33 @@ def inspect(
     if options["model"] is None and any((prompt is not None, *map(options.get, ("system", "tools", "params")))):
         raise click.UsageError("PROMPT, --system, --tool and --param are only used with a URL and --model")
     kind = JsonFrameView if as_json else TextFrameView
-    view = partial(kind, standard_output(), is_explained=is_explained, only_odd=only is not None)
+    view = kind(standard_output(), is_explained=is_explained, only_odd=only is not None)
     try:
         return _show(source, prompt, view, options)
     except KeyboardInterrupt:  # before there was anything to show
         return LEFT
 
 
-def _show(source: str, prompt: str | None, make_view: _View, options: dict[str, Any]) -> int:
+def _show(source: str, prompt: str | None, view: FrameView, options: dict[str, Any]) -> int:
     if source.startswith(("http://", "https://")):
         if options["model"] is None:
-            return _show_recording(_stored_at(source, **options), make_view)
-        return _show_answer(chat_request(source, prompt or _PROMPT, **options), make_view)
+            return _show_recording(_stored_at(source, **options), view)
+        return _show_answer(chat_request(source, prompt or _PROMPT, **options), view)
     if options["model"] is not None:
         raise click.UsageError(f"--model: expected a URL, received {one_line(source)}")
-    return _show_file(source, make_view)
+    return _show_file(source, view)
 
 
-def _show_file(source: str, make_view: _View) -> int:
+def _show_file(source: str, view: FrameView) -> int:
     """A plain body is shown as it arrives; a recording is read first, since its last line says how it ended."""
     pieces = pieces_of(source)
     head = b""
     while (is_one := is_recording(head)) is None and (piece := next(pieces, b"")):
         head += piece
     if is_one is not False:  # or all of it is there
-        return _show_recording(recording_from(source, chain([head], pieces)), make_view)
+        return _show_recording(recording_from(source, chain([head], pieces)), view)
     size = 0 if source == "-" else Path(source).stat().st_size
-    view = make_view(timed=False, offset_width=len(str(size)))
+    view = replace(view, timed=False, offset_width=len(str(size)))
     inspection = Inspection(view.frame, **options_of(Recording(())))
 
     def read() -> None:
@@ -74,18 +72,17 @@ def _show_file(source: str, make_view: _View) -> int:
     return _watch(view, inspection, read)
 
 
-def _show_recording(recording: Recording, make_view: _View) -> int:
-    timed = recording.is_timed
-    view = make_view(timed=timed, offset_width=len(str(len(recording.body))))
+def _show_recording(recording: Recording, view: FrameView) -> int:
+    view = replace(view, timed=recording.is_timed, offset_width=len(str(len(recording.body))))
     inspection = Inspection(view.frame, **options_of(recording))
     return _watch(view, inspection, lambda: inspect_recording(recording, inspection))
 
 
-def _show_answer(request: ChatRequest, make_view: _View) -> int:
+def _show_answer(request: ChatRequest, view: FrameView) -> int:
     from chunkfold.cli.live import LiveAnswer
     from chunkfold.cli.sending import answer_to, client_for
 
-    view = make_view(hide=Secrets(request.secrets).hide)
+    view = replace(view, hide=Secrets(request.secrets).hide)
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:
