@@ -76,7 +76,7 @@ class Provider:
         body = {**self._request.body, self._limit: _MOST_TOKENS, **body}
         request = replace(self._request, body=body, headers=headers)
         with answer_to(client, request) as response:
-            answer = LiveAnswer(response, started, keep, **request.parser_options)
+            answer = LiveAnswer(request, response, started, keep)
             answer.read(lambda inspection: is_left and inspection.parser.emitted_output)
             parser = answer.inspection.parser
             was_left = parser.end is StreamEnd.CLOSED

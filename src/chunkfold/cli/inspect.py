@@ -86,7 +86,7 @@ def _show_answer(request: ChatRequest, view: FrameView) -> int:
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:
-            answer = LiveAnswer(response, started, view.frame, **request.parser_options)
+            answer = LiveAnswer(request, response, started, view.frame)
             return _watch(view, answer.inspection, answer.read)
 
 

@@ -9,11 +9,12 @@ import re
 import socket
 import time
 from collections.abc import Callable
-from typing import Final, Unpack
+from typing import Final
 
 import httpx
 
 from chunkfold.cli.frames import Frame, Inspection
+from chunkfold.cli.request import ChatRequest
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, ParserOptions
 from chunkfold.recording import RecordedTransportError
 from chunkfold.recording.credentials import secrets_of
@@ -54,22 +55,17 @@ class LineRedactor:
 
 
 class LiveAnswer:
-    """Reads a response as it arrives, and inspects it; the request was sent at `started`, by the monotonic clock."""
+    """Reads the response to a request that was sent at `started`, by the monotonic clock, and inspects it."""
 
     def __init__(
-        self,
-        response: httpx.Response,
-        started: float,
-        on_frame: Callable[[Frame], object],
-        /,
-        **options: Unpack[ParserOptions],
+        self, request: ChatRequest, response: httpx.Response, started: float, on_frame: Callable[[Frame], object]
     ) -> None:
         self._response = response
         self._reads = response.iter_bytes()
         self._started = started
         self._redactor = Redactor(secrets_of(response))
         given: ParserOptions = {
-            **options,
+            **request.parser_options,
             "status_code": response.status_code,
             "headers": {name: self._redactor.clean_text(value) for name, value in response.headers.items()},
             "started": 0.0,

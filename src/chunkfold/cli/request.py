@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import click
 
 from chunkfold.json_text.values import is_list, is_object
+from chunkfold.parser.options import ParserOptions
 from chunkfold.recording.credentials import secrets_in_request
 from chunkfold.stream.connection import split_options
 
@@ -35,10 +36,9 @@ class ChatRequest:
         return str(self.body.get("model", "an answer"))
 
     @property
-    def parser_options(self) -> dict[str, Any]:
+    def parser_options(self) -> ParserOptions:
         """The options with which the answer is parsed, as `connect` has them."""
-        options, _ = split_options(self.body, {"progress_timeout": self.read_timeout})
-        return {**options}
+        return split_options(self.body, {"progress_timeout": self.read_timeout})[0]
 
     @property
     def secrets(self) -> list[str]:
