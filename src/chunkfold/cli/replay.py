@@ -27,11 +27,11 @@ def replay(file: str, *, speed: float, as_json: bool, is_served: bool, port: int
 
 
 def _serve(recording: Recording, file: str, speed: float, port: int | None) -> None:
-    from chunkfold.cli.scripts import answer_from  # only needed here
+    from chunkfold.cli.scripts import ScriptedAnswer  # only needed here
     from chunkfold.cli.serve import serve_answers
 
     try:
-        answer = answer_from(file, recording, speed)
+        answer = ScriptedAnswer(file, recording, speed)
     except ValueError as error:
         raise click.ClickException(f"{one_line(file)}: cannot be sent: {error}") from None
     serve_answers([answer], port)

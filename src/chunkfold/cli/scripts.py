@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -21,7 +21,6 @@ from chunkfold.cli.files import reason_of
 from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording
-from chunkfold.recording.unpacking import unpacked
 from chunkfold.testing import Answer, Dialect, Raw, ReceivedRequest, StreamBuilder, json_answer
 from chunkfold.testing.answers import WITHOUT_BODY, Encoding, Ending, Framing
 from chunkfold.testing.defaults import PROMPT_TOKENS, head_of, no_object_answer
@@ -129,22 +128,21 @@ class _ScriptFile(_Strict):
 class ScriptedAnswer:
     """The answer to one request."""
 
-    label: str  # its position in the script, for people
-    script: Script
+    label: str  # the file, or the position in the script, for people
     recording: Recording | None = None  # what is sent; a plain body is one, too
     speed: float = 1.0  # how many times faster than recorded; 0 for at once
+    script: Script = field(default_factory=Script)
+
+    def __post_init__(self) -> None:
+        """Raise a `ValueError` if it cannot be sent, because what it is sent with contradicts it."""
+        for body in (b"{}", b'{"stream":true}'):
+            self.answer_to(ReceivedRequest("POST", "/", {}, body))
 
     @property
     def delay(self) -> float:
         """The seconds to wait before its first byte."""
         recorded = self.recording.headers_at if self.recording else None
         return pause_of(recorded or 0.0, self.speed) if self.script.delay is None else self.script.delay
-
-    def checked(self) -> Self:
-        """The answer itself, if it can be sent; a `ValueError` if what it is sent with contradicts it."""
-        for body in (b"{}", b'{"stream":true}'):
-            self.answer_to(ReceivedRequest("POST", "/", {}, body))
-        return self
 
     def answer_to(self, request: ReceivedRequest) -> Answer:
         """The answer to a request, in the format of OpenAI's API."""
@@ -218,15 +216,6 @@ class ScriptedAnswer:
         )
 
 
-def answer_from(name: str, recording: Recording, speed: float = 1.0) -> ScriptedAnswer:
-    """The answer that sends a recording or a plain body, that many times faster.
-
-    Raises:
-        ValueError: It cannot be sent.
-    """
-    return ScriptedAnswer(name, Script(), recording, speed).checked()
-
-
 def script_from(path: str) -> list[ScriptedAnswer]:
     """The answers of a script.
 
@@ -247,7 +236,7 @@ def script_from(path: str) -> list[ScriptedAnswer]:
 
 def _answer(script: Script, label: str, path: str, folder: Path) -> ScriptedAnswer:
     try:
-        return ScriptedAnswer(f"{label} of {path}", script, _file_of(script, folder)).checked()
+        return ScriptedAnswer(f"{label} of {path}", _file_of(script, folder), script=script)
     except ValueError as error:
         raise ValueError(f"{label}: {error}") from None
 
@@ -259,10 +248,9 @@ def _file_of(script: Script, folder: Path) -> Recording | None:
     if name is None:
         return None
     try:
-        with (folder / name).open("rb") as file:
-            if key == "recording":
-                return Recording.loads(b"".join(unpacked(file)))
-            pieces = _BLANK_LINE.split(file.read())
+        if key == "recording":
+            return Recording.load(folder / name)
+        pieces = _BLANK_LINE.split((folder / name).read_bytes())
     except (OSError, ValueError) as error:
         raise ValueError(f"{key}: {folder / name}: {reason_of(error)}") from None
     return Recording(tuple(RecordedRead(0.0, piece) for piece in pieces if piece))

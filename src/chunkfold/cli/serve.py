@@ -14,7 +14,7 @@ import click
 
 from chunkfold.cli.files import errors_of, reason_of, recording_from
 from chunkfold.cli.safe import one_line
-from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, answer_from, script_from
+from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, script_from
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
 from chunkfold.testing.defaults import default_answer
 
@@ -53,7 +53,7 @@ def answers_of(file: str) -> Sequence[ScriptedAnswer]:
     with errors_of(file):
         if Path(file).suffix.lower() in SCRIPTS:
             return script_from(file)
-        return [answer_from(file, recording_from(file))]
+        return [ScriptedAnswer(file, recording_from(file))]
 
 
 class ScriptedProvider(FakeProvider):
