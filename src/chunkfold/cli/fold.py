@@ -18,7 +18,7 @@ from rich.text import Text
 
 from chunkfold import RULES, StreamEnd
 from chunkfold.cli.consoles import console_on, print_beside, print_row, standard_output
-from chunkfold.cli.facts import Problem
+from chunkfold.cli.facts import Problem, StreamResult
 from chunkfold.cli.folding import Folded, Job, folded
 from chunkfold.cli.folding import fold as fold_job
 from chunkfold.cli.safe import one_line
@@ -134,7 +134,7 @@ def _results(run: _Run, jobs: int | None) -> Generator[Folded]:
         return
     with closing(in_processes(fold_job, ready, count)) as results:
         for job, result in zip(run.jobs, results, strict=True):
-            yield folded(job, Problem("Lost", str(result))) if isinstance(result, Lost) else result
+            yield folded(job, StreamResult(Problem("Lost", str(result)))) if isinstance(result, Lost) else result
 
 
 def _worthwhile_processes(jobs: Sequence[Job]) -> int:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from chunkfold import ChatCompletion, ChatCompletionMessage, ChatCompletionParser, StreamEnd
-from chunkfold.cli.facts import Problem, calls_of, error_object
+from chunkfold import ChatCompletion, ChatCompletionMessage, StreamEnd
+from chunkfold.cli.facts import Problem, StreamResult, calls_of, error_object, result_of
 from chunkfold.cli.safe import json_line, one_line
 from chunkfold.recording import Recording, replay
 from chunkfold.recording.unpacking import unpacked
@@ -38,29 +38,27 @@ class Folded:
 def fold(job: Job) -> Folded:
     """Read a file and fold its stream; whatever goes wrong is part of the result."""
     if job.problem is not None:
-        return folded(job, job.problem)
+        return folded(job, StreamResult(job.problem))
     try:
         with Path(job.file).open("rb") if job.data is None else BytesIO(job.data) as file:
-            return folded(job, replay(Recording.loads(b"".join(unpacked(file)))))
+            parser = replay(Recording.loads(b"".join(unpacked(file))))
+        return folded(job, result_of(parser, parser.error))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
         message = "out of memory" if isinstance(error, MemoryError) else getattr(error, "strerror", "") or str(error)
-        return folded(job, Problem(type(error).__name__, message))
+        return folded(job, StreamResult(Problem(type(error).__name__, message)))
 
 
-def folded(job: Job, outcome: ChatCompletionParser | Problem) -> Folded:
+def folded(job: Job, result: StreamResult) -> Folded:
     """The result of a file; an incomplete stream has a snapshot instead of a completion."""
-    parser, error = (None, outcome) if isinstance(outcome, Problem) else (outcome, outcome.error)
-    end, snapshot = (parser.end, parser.snapshot) if parser else (None, None)
-    anomalies = {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} if parser else {}
-    text = _first_output(snapshot or ChatCompletion()) if error is None else str(error)
+    error, end, completion = result.error, result.end, result.completion
+    anomalies = {anomaly.rule.id: anomaly.count for anomaly in result.anomalies}
+    text = str(error) if error or not completion else _first_output(completion)
     json = ""
     if job.as_json:
-        whole = None if snapshot is None else snapshot.model_dump(mode="json")
-        told = {"file": job.file, "end": end, "error": error_object(error), "anomalies": anomalies}
-        is_complete = end is not None and end.complete
-        json = json_line(
-            {**told, "completion": whole if is_complete else None, "snapshot": None if is_complete else whole}
-        )
+        told: dict[str, Any] = {"file": job.file, "end": end, "error": error_object(error), "anomalies": anomalies}
+        told |= {"completion": None, "snapshot": None}
+        told["completion" if end and end.complete else "snapshot"] = completion and completion.model_dump(mode="json")
+        json = json_line(told)
     return Folded(job.file, end, anomalies, _excerpt(text), json)
 
 
