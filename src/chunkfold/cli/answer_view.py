@@ -50,17 +50,14 @@ class AnswerView:
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
 
-    def finish(self) -> None:
-        """Draw the open rows as final."""
-
     def show_facts(self, footer: Sequence[str]) -> None:
-        """Show the facts about it, once it is finished."""
+        """Show the facts about it, after it has ended."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.finish()
+        """End it."""
 
 
 class TextView(AnswerView):
@@ -143,6 +140,18 @@ class LiveView(AnswerView):
             self._drawing.start()
         return self
 
+    def __exit__(self, *_: object) -> None:
+        """Print the open rows as final, and show the cursor again."""
+        self._is_over.set()
+        if self._frame:
+            self._drawing.join()
+        self._suspension.__exit__(None, None, None)
+        rows = [*self._finished, *(self._rows.end() if self._rows else [])]
+        width = self._console.width
+        calls = [row for call in self._calls for row in call.text().wrap(self._console, width)]
+        self._tail.draw([*rows, *self._gap(calls), *calls], [])
+        self._console.show_cursor(show=True)
+
     def add_reasoning(self, text: str) -> None:
         """The next piece of the reasoning."""
         self._add(text, self._reasoning)
@@ -165,18 +174,6 @@ class LiveView(AnswerView):
         """All tool calls, in place of those that were shown."""
         with self._change():
             self._calls.replace(calls)
-
-    def finish(self) -> None:
-        """Print the open rows as final, and show the cursor again."""
-        self._is_over.set()
-        if self._frame:
-            self._drawing.join()
-        self._suspension.__exit__(None, None, None)
-        rows = [*self._finished, *(self._rows.end() if self._rows else [])]
-        width = self._console.width
-        calls = [row for call in self._calls for row in call.text().wrap(self._console, width)]
-        self._tail.draw([*rows, *self._gap(calls), *calls], [])
-        self._console.show_cursor(show=True)
 
     def show_facts(self, footer: Sequence[str]) -> None:
         """One dim paragraph; a part is broken only where it must be."""
