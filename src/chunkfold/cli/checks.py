@@ -132,7 +132,7 @@ def _second_turn(reply: Reply) -> dict[str, Any]:
 # What is expected
 
 
-def judge(check: Check, replies: Sequence[Reply], lost: Problem | None = None) -> Judgement:
+def judge(check: Check, replies: Sequence[Reply], lost: Problem | None) -> Judgement:
     """The verdict on the answers to a check; `lost` says why the request after them got no response."""
     judgement = _judged(check, replies, lost)
     if judgement.result is Result.PASS and any(reply.parser.anomalies for reply in replies):

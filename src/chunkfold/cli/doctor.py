@@ -49,7 +49,7 @@ class Provider:
             headers = headers | {name: _KEY.sub(rf"\1{WRONG_KEY}", headers[name], 1) for name in names}
             if headers == self._request.headers:
                 return Finding(check, Judgement(Result.SKIPPED, "no key is set, so there is none to replace"))
-        replies: list[Reply] = []
+        replies, lost = list[Reply](), None
         with client_for(self._request) as client:
             try:
                 replies.append(self._send(client, check.body, headers, is_left=check.is_left))
@@ -59,9 +59,9 @@ class Provider:
                     replies = [self._send(client, check.body, headers, is_left=check.is_left)]
                 if check.next_body is not None and replies[0].error is None:
                     replies.append(self._send(client, check.next_body(replies[0]), headers))
-            except NoResponseError as error:
-                return Finding(check, judge(check, replies, error.problem), replies, error.problem)
-        return Finding(check, judge(check, replies), replies)
+            except NoResponseError as failure:
+                lost = failure.problem
+        return Finding(check, judge(check, replies, lost), replies, lost)
 
     def _send(
         self, client: httpx.Client, body: Mapping[str, Any], headers: dict[str, str], *, is_left: bool = False
