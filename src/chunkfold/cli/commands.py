@@ -41,8 +41,8 @@ def _flag(*names: str, help: str, **options: Any) -> click.Option:
     return click.Option(names, is_flag=True, help=help, **options)
 
 
-def _argument(name: str, **options: Any) -> click.Argument:
-    return click.Argument([name], required=False, **options)
+def _argument(name: str) -> click.Argument:
+    return click.Argument([name], required=False)
 
 
 def _files(metavar: str, *, required: bool = True) -> click.Argument:
