@@ -12,10 +12,9 @@ from chunkfold.cli.consoles import say
 from chunkfold.cli.facts import Problem, StreamResult, error_line, exit_code, footer, result_json, result_of
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
-from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.safe import one_line
 from chunkfold.cli.sending import NoResponseError, client_for, explained, waited
 from chunkfold.cli.signals import LEFT
-from chunkfold.recording.redaction import Redactor
 
 
 def chat(
@@ -34,17 +33,17 @@ def chat(
     request = chat_request(url, prompt, **options)
     view = AnswerView() if as_json else answer_view(request.model, is_folded=not shows_reasoning, raw=raw)
     result, has_left = ask(request, view)
-    secrets = Secrets(request.secrets)
+    hide = request.secrets.hide
     if as_json:
-        click.echo(result_json(result, secrets.hide))
+        click.echo(result_json(result, hide))
     elif result.timing.first_chunk is None:
         if has_left:
             say("Nothing had arrived.")
     elif not quiet:
-        view.show_facts([secrets.hide(part) for part in footer(result)])
+        view.show_facts([hide(part) for part in footer(result)])
     if result.error is not None:
-        redactor = Redactor(request.secrets)
-        say(error_line(result, lambda text: one_line(redactor.clean_text(text)), waited(result.error, request)))
+        clean_text = request.redactor.clean_text
+        say(error_line(result, lambda text: one_line(clean_text(text)), waited(result.error, request)))
     return LEFT if has_left else exit_code(result.end)
 
 
@@ -64,7 +63,7 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[StreamResult, bool]:
             options: ConnectOptions = {"headers": request.headers, "progress_timeout": request.read_timeout}
             with explained(request):
                 stream = stack.enter_context(connect(client, "POST", request.url, json=request.body, **options))
-            with Painter(view, stream, Secrets(request.secrets)) as painter:
+            with Painter(view, stream, request.secrets) as painter:
                 painter.draw()
         except KeyboardInterrupt:
             has_left = True

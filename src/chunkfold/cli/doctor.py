@@ -37,7 +37,7 @@ class Provider:
 
     def __init__(self, request: ChatRequest) -> None:
         self._request = request
-        self._redactor = Redactor(request.secrets)
+        self._redactor = request.redactor
         self._limit = _LIMITS[0]
         self.note = ""  # what had to be changed so that the provider answers
 
@@ -123,7 +123,7 @@ def doctor(
             is_interrupted = True
     parts = urlsplit(request.url)
     host = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    _print(Report(host, model, date, provider.note, findings), request.secrets, is_json=as_json)
+    _print(Report(host, model, date, provider.note, findings), request.redactor, is_json=as_json)
     has_failed = any(finding.judgement.result is Result.FAIL for finding in findings)
     return LEFT if is_interrupted else int(has_failed or any(finding.is_one_too_many for finding in findings[:1]))
 
@@ -154,11 +154,11 @@ def _closing(response: httpx.Response) -> str:
     return "connection: close" if "close" in response.headers.get("connection", "").lower() else ""
 
 
-def _print(report: Report, secrets: Sequence[str], *, is_json: bool) -> None:
+def _print(report: Report, redactor: Redactor, *, is_json: bool) -> None:
     """Print the report without secrets: as it is into a pipe, wrapped on a terminal."""
     console = standard_output()
     lines = [as_json(report)] if is_json else markdown(report, console.width if console.is_interactive else None)
-    text = Redactor(secrets).clean_text("\n".join(lines))
+    text = redactor.clean_text("\n".join(lines))
     if is_json:
         click.echo(text, file=console.file)
         return

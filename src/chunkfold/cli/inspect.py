@@ -17,7 +17,7 @@ from chunkfold.cli.files import pieces_of, recording_from
 from chunkfold.cli.frame_view import FrameView, JsonFrameView, TextFrameView
 from chunkfold.cli.frames import Inspection, inspect_recording
 from chunkfold.cli.request import ChatRequest, chat_request, checked_url, headers_of
-from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.safe import one_line
 from chunkfold.cli.signals import LEFT
 from chunkfold.recording import Recorder, Recording
 from chunkfold.recording.format import is_recording
@@ -82,7 +82,7 @@ def _show_answer(request: ChatRequest, view: FrameView) -> int:
     from chunkfold.cli.live import LiveAnswer
     from chunkfold.cli.sending import answer_to, client_for
 
-    view = replace(view, hide=Secrets(request.secrets).hide)
+    view = replace(view, hide=request.secrets.hide)
     with client_for(request) as client:
         started = time.monotonic()
         with answer_to(client, request) as response:

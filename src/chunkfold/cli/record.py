@@ -16,7 +16,7 @@ from chunkfold.cli.facts import error_line, exit_code, footer, result_of
 from chunkfold.cli.files import write
 from chunkfold.cli.painter import Painter
 from chunkfold.cli.request import ChatRequest, chat_request
-from chunkfold.cli.safe import Secrets, one_line
+from chunkfold.cli.safe import one_line
 from chunkfold.cli.sending import answer_to, client_for, waiting_for
 from chunkfold.cli.signals import LEFT
 from chunkfold.excerpts import counted
@@ -69,7 +69,7 @@ def _recorded(request: ChatRequest, view: AnswerView) -> Recording:
                 started=started,
                 clock=lambda: clock.last,
             )
-            painter = Painter(view, parser, Secrets(request.secrets))
+            painter = Painter(view, parser, request.secrets)
             with painter, suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
                 is_over = _read(recorder, parser, painter)
     recording = replace(recorder.recording, progress_timeout=request.read_timeout)

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import click
 
+from chunkfold.cli.safe import Secrets
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.parser.options import ParserOptions
 from chunkfold.recording.credentials import secrets_in_request
+from chunkfold.recording.redaction import Redactor
 from chunkfold.stream.connection import split_options
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -41,9 +43,14 @@ class ChatRequest:
         return split_options(self.body, {"progress_timeout": self.read_timeout})[0]
 
     @property
-    def secrets(self) -> list[str]:
-        """The texts that are never stored or shown."""
-        return sorted(secrets_in_request(self.url, self.headers))
+    def secrets(self) -> Secrets:
+        """Hides the request's secrets in the answer, and changes nothing else in it."""
+        return Secrets(secrets_in_request(self.url, self.headers))
+
+    @property
+    def redactor(self) -> Redactor:
+        """Hides them in messages and reports, with all that looks like a secret."""
+        return Redactor(secrets_in_request(self.url, self.headers))
 
 
 def endpoint(url: str) -> str:

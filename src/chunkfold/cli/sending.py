@@ -16,7 +16,7 @@ from chunkfold.cli.facts import Problem
 from chunkfold.cli.files import reason_of
 from chunkfold.cli.request import ChatRequest
 from chunkfold.cli.safe import one_line
-from chunkfold.recording.redaction import Redactor, bare_url
+from chunkfold.recording.redaction import bare_url
 from chunkfold.stream.connection import split_options
 
 _CONNECT_TIMEOUT: Final = 10.0  # seconds
@@ -88,9 +88,9 @@ def _reason(request: ChatRequest, error: Exception) -> str:
         reason = "the URL, or that of a proxy, is not valid"
     else:
         reason = waited(error, request) or re.sub(r"\[Errno -?\d+\] ", "", reason_of(error))
-    redactor = Redactor(request.secrets)
-    where = redactor.clean_text(bare_url(request.url))
-    return one_line(f"no response{where and f' from {where}'}: {redactor.clean_text(reason)}")
+    clean_text = request.redactor.clean_text
+    where = clean_text(bare_url(request.url))
+    return one_line(f"no response{where and f' from {where}'}: {clean_text(reason)}")
 
 
 def waited(error: object, request: ChatRequest) -> str:
