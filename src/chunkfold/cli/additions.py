@@ -70,35 +70,35 @@ def additions_of(events: Sequence[ChatCompletionEvent], chunks: Iterable[ChatCom
     told = {type(event) for event in events}
     found = [addition for chunk in chunks for addition in _beyond_events(chunk, told)]
     found += chain.from_iterable(map(_of_event, events))
-    rest = len(found) - _MOST
-    return (*found[:_MOST], *((Addition(f"and {rest:,} more"),) if rest > 0 else ()))
+    shown = [addition._replace(value=addition.value[:_EXCERPT]) for addition in found[:_MOST]]
+    rest = len(found) - len(shown)
+    return (*shown, *((Addition(f"and {rest:,} more"),) if rest else ()))
 
 
 def _of_event(event: ChatCompletionEvent) -> Iterator[Addition]:  # noqa: C901 - a row for each event
     """The addition of an event; none for an anomaly, which is shown beside the additions."""
     match event:
         case TextDelta(choice, text):
-            yield _piece("text", text, choice)
+            yield Addition("text", text, len(text), choice)
         case ReasoningDelta(choice, text):
-            yield _piece("reasoning", text, choice)
+            yield Addition("reasoning", text, len(text), choice)
         case RefusalDelta(choice, text):
-            yield _piece("refusal", text, choice)
+            yield Addition("refusal", text, len(text), choice)
         case ToolCallStarted(choice=choice, position=call, id=id_, name=name):
-            yield Addition("started", name[:_EXCERPT], None, choice, call, _id(id_))
+            yield Addition("started", name, choice=choice, call=call, note=_id(id_))
         case ToolCallArgumentsDelta(choice=choice, position=call, delta=text):
-            yield _piece("arguments", text, choice, call)
+            yield Addition("arguments", text, len(text), choice, call)
         case ToolCallDone(choice=choice, position=call, error=error):
-            yield Addition("done", "", None, choice, call, "its arguments do not parse" if error else "")
+            yield Addition("done", choice=choice, call=call, note="its arguments do not parse" if error else "")
         case AudioDelta(choice=choice, data=data, transcript=text):
-            size = f"{len(data):,} bytes" if data else ""
-            yield Addition("audio", text[:_EXCERPT], len(text) if text else None, choice, None, size)
+            yield Addition("audio", text, len(text) or None, choice, note=f"{len(data):,} bytes" if data else "")
         case ImageReceived(choice):
             yield Addition("image", choice=choice)
         case AnnotationReceived(choice):
             yield Addition("annotation", choice=choice)
         case ChoiceFinished(choice, reason, outcome):
             note = "" if outcome == reason else f"outcome {outcome}"
-            yield Addition("finish reason", reason[:_EXCERPT], choice=choice, note=note)
+            yield Addition("finish reason", reason, choice=choice, note=note)
         case UsageReceived(usage):
             yield Addition("usage", note=tokens_of(usage))
         case _:
@@ -109,14 +109,14 @@ def _beyond_events(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEven
     for choice in chunk.choices:
         index, delta = choice.index, choice.delta
         if role := getattr(delta, "role", None):
-            yield Addition("role", str(role)[:_EXCERPT], choice=index)
+            yield Addition("role", str(role), choice=index)
         if choice.message is not None:
             yield Addition("whole message", choice=index)
         fragments: Any = getattr(delta, "tool_calls", None)
         if is_list(fragments) and not told & {ToolCallStarted, ToolCallArgumentsDelta}:
             yield from (named for fragment in fragments for named in _named(fragment, index))
         if choice.finish_reason and ChoiceFinished not in told:
-            yield Addition("finish reason", str(choice.finish_reason)[:_EXCERPT], choice=index)
+            yield Addition("finish reason", str(choice.finish_reason), choice=index)
         tokens = getattr(choice.logprobs, "content", None)
         if is_list(tokens) and tokens:
             yield Addition("log probabilities", choice=index, note=f"{len(tokens)} tokens")
@@ -129,15 +129,11 @@ def _named(fragment: Any, choice: int) -> Iterator[Addition]:
     part: Any = getattr(fragment, "function", None) or getattr(fragment, "custom", None)
     name = str(getattr(part, "name", None) or "")
     if isinstance(fragment, ChoiceDeltaToolCall) and (name or fragment.id):
-        yield Addition("call named" if name else "call", name[:_EXCERPT], choice=choice, note=_id(fragment.id))
+        yield Addition("call named" if name else "call", name, choice=choice, note=_id(fragment.id))
 
 
 def _id(value: Any) -> str:
     return f"id {word(str(value))}" if value else "without an id"
-
-
-def _piece(what: str, text: str, choice: int, call: int | None = None) -> Addition:
-    return Addition(what, text[:_EXCERPT], len(text), choice, call)
 
 
 def tokens_of(usage: CompletionUsage) -> str:
