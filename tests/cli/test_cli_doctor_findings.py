@@ -27,7 +27,6 @@ from doctor_command import (
     text,
 )
 
-from chunkfold.rule_examples import example_of
 from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, StreamBuilder, chunk, delta, fragment, usage
 from chunkfold.testing.received import read_request
 
@@ -270,12 +269,6 @@ def test_what_was_tolerated_is_listed_with_what_came() -> None:
     (offset,) = {rule["offset"] for rule in found["anomalies"] if rule["rule"] == "CF204"}
     assert f'\n```\nbyte {offset}: {{"id":"chatcmpl-1",' in result.stdout
     assert found["frames"][0]["offset"] == offset
-
-
-def test_an_answer_whose_index_wanders_is_one_choice_as_for_chat() -> None:
-    with provider(text=Answer(example_of("CF221").body)) as bad:
-        found = findings(bad, "--only", "text")["text"]
-    assert (found["end"], [rule["rule"] for rule in found["anomalies"]]) == ("finished", ["CF221"])
 
 
 def test_after_a_plain_request_that_is_refused_nothing_more_is_asked() -> None:

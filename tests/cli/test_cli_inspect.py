@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from command_line import COMMAND, PATIENCE, environment, on_a_terminal, run
-from inspect_command import BODY, HI, KEY, ROLE, STOP, inspect, recording
+from inspect_command import BODY, HI, ROLE, STOP, inspect, recording
 from parsed_bodies import parsed
 from recorded_streams import recorded_reads
 from shared_data import shared_data
@@ -361,9 +361,6 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         long = inspect(f"{scheme}://127.0.0.1:9/{'a' * 5000}")
         assert long.exit_code == 1
         assert "onnection refused" in long.stderr
-    broken_key = inspect("http://127.0.0.1:9/v1", "-m", "m", key=f"{KEY}\n")
-    assert broken_key.exit_code == 1
-    assert KEY[:12] not in broken_key.stderr
 
 
 def test_a_prompt_and_a_model_are_for_urls() -> None:

@@ -298,8 +298,6 @@ def test_a_terminal_that_is_closed_keeps_what_had_come(output: Path) -> None:
 
 
 FAILURES = {
-    "no URL": (("nowhere", "-o", "OUT"), "URL: expected http://HOST.*"),
-    "a bad URL": (("http://[::1", "-o", "OUT"), "URL: expected http://HOST.*"),
     "no folder": (("http://127.0.0.1:9", "-o", "OUT/x/y.jsonl"), "-o: .*x: the folder does not exist, .*"),
     "a folder": (("http://127.0.0.1:9", "-o", "."), ".*'-o' / '--output'.*"),
     "no output": (("http://127.0.0.1:9",), "Missing option '-o' / '--output'."),
@@ -363,7 +361,6 @@ def test_a_broken_stream(output: Path) -> None:
         "Error: the transport failed before the stream was complete: 'ReadError'",
     ]
     error = json.loads(run("replay", path, "--json").stdout)["error"]
-    assert list(error) == ["type", "message", "retryable", "retry_after", "status_code", "code", "param"]
     assert error["type"] == "StreamInterruptedError"
 
 
