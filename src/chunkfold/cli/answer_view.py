@@ -23,7 +23,7 @@ from chunkfold.cli.consoles import is_live, standard_output
 from chunkfold.cli.rows import DimRows, FoldedRows, ZeroWidthLimit
 from chunkfold.cli.safe import harmless, one_line
 from chunkfold.cli.signals import on_suspend
-from chunkfold.cli.tail import Call, OpenCalls, Tail
+from chunkfold.cli.tail import Call, Tail
 from chunkfold.excerpts import counted
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class LiveView(AnswerView):
         self._open_calls: set[int] = set()
         self._limit = ZeroWidthLimit()
         self._tail = Tail(console)
-        self._calls = OpenCalls(console, self._tail)
+        self._calls: dict[int, Call] = {}
         self._frame = frame
         self._lock = threading.RLock()  # guards everything that is drawn
         self._is_over = threading.Event()
@@ -148,7 +148,7 @@ class LiveView(AnswerView):
         self._suspension.__exit__(None, None, None)
         rows = [*self._finished, *(self._rows.end() if self._rows else [])]
         width = self._console.width
-        calls = [row for call in self._calls for row in call.text().wrap(self._console, width)]
+        calls = [row for call in self._calls.values() for row in call.text().wrap(self._console, width)]
         self._tail.draw([*rows, *self._gap(calls), *calls], [])
         self._console.show_cursor(show=True)
 
@@ -163,7 +163,7 @@ class LiveView(AnswerView):
     def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
         """A tool call that began, grew, or is whole; the calls are below the text."""
         with self._change():
-            self._calls.put(position, call)
+            self._calls[position] = call
             if is_open:
                 self._open_calls.add(position)
                 self._note_output()
@@ -173,7 +173,7 @@ class LiveView(AnswerView):
     def show_tool_calls(self, calls: Sequence[Call]) -> None:
         """All tool calls, in place of those that were shown."""
         with self._change():
-            self._calls.replace(calls)
+            self._calls = dict(enumerate(calls))
 
     def show_facts(self, footer: Sequence[str]) -> None:
         """One dim paragraph; a part is broken only where it must be."""
@@ -234,7 +234,7 @@ class LiveView(AnswerView):
         finished = [*self._finished, *(self._rows.settled() if self._rows else [])]
         self._finished, self._is_changed, self._status = [], False, self._progress()
         rows = self._rows.open_rows() if self._rows else []
-        calls = self._calls.last_rows(self._tail.height)
+        calls = self._tail.call_rows(self._calls.values())
         status = [Text(row, "dim") for row in rows_of(self._status, self._console.width)] if self._waiting else []
         gap = [Text()] if status and (self._rows or calls) else []
         fitted = self._tail.fitted

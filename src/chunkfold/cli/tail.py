@@ -1,7 +1,8 @@
 """The end of a terminal's output that is still open: drawn again whenever it changes, in as few bytes as possible."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Reversible, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, takewhile
 from typing import Final
 
@@ -12,8 +13,25 @@ from rich.text import Text
 from chunkfold.cli.safe import one_line
 
 _OPEN_ARGUMENTS: Final = 400  # the last characters of a call's arguments, drawn while they arrive
+_KEPT_CALLS: Final = 1024  # more than are visible
 _ERASE_BELOW: Final = "\x1b[999M"  # deletes rows: some terminals keep erased ones in their history
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call, or the end of one that is still arriving."""
+
+    name: str
+    arguments: str = ""
+
+    def add(self, arguments: str) -> None:
+        """Add a piece of its arguments; only their end is kept."""
+        self.arguments = (self.arguments + arguments)[-_OPEN_ARGUMENTS - 1 :]
+
+    def text(self) -> Text:
+        """The call on one line."""
+        return Text.assemble("tool call: ", (one_line(self.name), "bold cyan"), " ", one_line(self.arguments))
 
 
 class Tail:
@@ -27,6 +45,7 @@ class Tail:
         self._console = console
         self._rows: list[str] = []
         self._size = console.size
+        self._made_rows = lru_cache(maxsize=_KEPT_CALLS)(self._rows_of)
 
     @property
     def height(self) -> int:
@@ -36,6 +55,17 @@ class Tail:
     def fitted(self, rows: Sequence[Text]) -> list[str]:
         """The rows as written to the terminal, none wider than it is now."""
         return [self._drawn(part) for row in rows for part in folded(row, self._console.width)]
+
+    def call_rows(self, calls: Reversible[Call]) -> list[str]:
+        """The rows of the last calls, as many as are visible. Those of a call are only made if it has grown."""
+        found: list[list[str]] = []
+        count = self.height
+        for call in reversed(calls):
+            if count <= 0:
+                break
+            found.append(self._made_rows(call.name, call.arguments, self._console.width))
+            count -= len(found[-1])
+        return [row for rows in reversed(found) for row in rows]
 
     def draw(self, finished: Sequence[Text], rows: Sequence[str]) -> None:
         """Print the finished rows above the open ones, which are from `fitted`, in one write."""
@@ -60,6 +90,11 @@ class Tail:
         self._write(f"\r{_ERASE_BELOW}")
         self._rows = []
 
+    def _rows_of(self, name: str, arguments: str, width: int) -> list[str]:
+        if len(arguments) > _OPEN_ARGUMENTS:
+            arguments = "..." + arguments[-_OPEN_ARGUMENTS:]
+        return self.fitted(list(Call(name, arguments).text().wrap(self._console, width)))
+
     def _drawn(self, row: Text) -> str:
         """What the console prints for a row."""
         row = row.copy()
@@ -79,65 +114,3 @@ def folded(row: Text, width: int) -> list[Text]:
         return [row]
     pieces = chop_cells(row.plain, max(width, 2))
     return list(row.divide(accumulate(len(piece) for piece in pieces[:-1])))
-
-
-@dataclass(slots=True)
-class Call:
-    """A tool call, or the end of one that is still arriving."""
-
-    name: str
-    arguments: str = ""
-
-    def add(self, arguments: str) -> None:
-        """Add a piece of its arguments; only their end is kept."""
-        self.arguments = (self.arguments + arguments)[-_OPEN_ARGUMENTS - 1 :]
-
-    def text(self) -> Text:
-        """The call on one line."""
-        return Text.assemble("tool call: ", (one_line(self.name), "bold cyan"), " ", one_line(self.arguments))
-
-
-class OpenCalls:
-    """The tool calls that are drawn. The rows of a call are made when it has grown, and only if they are visible."""
-
-    def __init__(self, console: Console, tail: Tail) -> None:
-        self._console = console
-        self._tail = tail
-        self._calls: dict[int, Call] = {}
-        self._rows: dict[int, list[str]] = {}
-        self._width = console.width
-
-    def put(self, position: int, call: Call) -> None:
-        """Add or replace a call."""
-        self._calls[position] = call
-        self._rows.pop(position, None)
-
-    def replace(self, calls: Sequence[Call]) -> None:
-        """Replace all calls."""
-        self._calls = dict(enumerate(calls))
-        self._rows.clear()
-
-    def last_rows(self, count: int) -> list[str]:
-        """The rows of the last calls: at least `count`, if there are as many."""
-        if self._width != self._console.width:
-            self._width = self._console.width
-            self._rows.clear()
-        found: list[list[str]] = []
-        for position in reversed(self._calls):
-            if count <= 0:
-                break
-            rows = self._rows.get(position) or self._made_rows(position)
-            found.append(rows)
-            count -= len(rows)
-        return [row for rows in reversed(found) for row in rows]
-
-    def __iter__(self) -> Iterator[Call]:
-        return iter(self._calls.values())
-
-    def _made_rows(self, position: int) -> list[str]:
-        call = self._calls[position]
-        if len(call.arguments) > _OPEN_ARGUMENTS:
-            call = Call(call.name, "..." + call.arguments[-_OPEN_ARGUMENTS:])
-        text = call.text()
-        rows = self._rows[position] = self._tail.fitted(list(text.wrap(self._console, self._width)))
-        return rows
