@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -74,7 +74,7 @@ class _Run:
         self.as_json = as_json
         self.output = standard_output()
         self.endings = Counter[str]()
-        self._rules: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._files, self._times = Counter[str](), Counter[str]()  # that broke a rule; how often it was broken
         self._started = time.monotonic()
         longest = max(cell_len(one_line(job.file)) for job in jobs)
         is_live = self.output.is_interactive
@@ -84,8 +84,8 @@ class _Run:
     def show(self, result: Folded) -> None:
         """Show and count a result."""
         self.endings[result.end or _UNREADABLE] += 1
-        for rule_id, count in result.anomalies.items():
-            self._rules[rule_id].update(files=1, times=count)
+        self._files.update(result.anomalies.keys())
+        self._times.update(result.anomalies)
         if not self.as_json:
             print_row(self.output, self._row(result))
         elif self.output.is_interactive:  # above the bar
@@ -105,23 +105,21 @@ class _Run:
         for end in (*StreamEnd, None):
             if count := self.endings[end or _UNREADABLE]:
                 rows.append(Text.assemble((f"{end or _UNREADABLE:{_END_WIDTH}}", _style_of(end)), f"{_GAP}{count:5,}"))
-        if self._rules:
+        if self._files:
             rows += [Text(), Text(_GAP.join(("rule ", "files", "times", "deviation")), "dim")]
         for row in rows:
             print_row(console, row)
         sentences = {rule.id: rule.sentence for rule in RULES}
-        for rule_id, counts in sorted(self._rules.items()):
-            head = f"{rule_id}{_GAP}{counts['files']:5,}{_GAP}{counts['times']:5,}{_GAP}"
+        for rule_id, files in sorted(self._files.items()):
+            head = f"{rule_id}{_GAP}{files:5,}{_GAP}{self._times[rule_id]:5,}{_GAP}"
             print_beside(console, Text(head), Text(sentences[rule_id]))
 
     def _row(self, result: Folded) -> Text:
-        name = one_line(result.file)
+        name, excerpt = one_line(result.file), Text(result.excerpt)
         if self._excerpt_width is not None:  # only on a terminal: the full name may be needed in a file
             name = _last_cells(name, self._name_width)
-        name += " " * (self._name_width - cell_len(name))
-        excerpt = Text(result.excerpt)
-        if self._excerpt_width is not None:
             excerpt.truncate(max(1, self._excerpt_width), overflow="ellipsis")
+        name += " " * (self._name_width - cell_len(name))
         ended = f"{result.end or _UNREADABLE:{_END_WIDTH}}"
         return Text.assemble(name, _GAP, (ended, _style_of(result.end)), _GAP, excerpt)
 
