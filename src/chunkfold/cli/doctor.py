@@ -15,7 +15,7 @@ from rich.text import Text
 from chunkfold import APIStatusError, ChatCompletion, StreamEnd
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, Check, Judgement, Reply, Result, judge
 from chunkfold.cli.consoles import print_beside, standard_output
-from chunkfold.cli.doctor_report import Finding, Report, as_json, markdown
+from chunkfold.cli.doctor_report import Finding, Report, to_json, to_markdown
 from chunkfold.cli.frames import Frame
 from chunkfold.cli.live import LiveAnswer
 from chunkfold.cli.request import ChatRequest, endpoint, headers_of, with_default_url
@@ -157,7 +157,7 @@ def _closing(response: httpx.Response) -> str:
 def _print(report: Report, redactor: Redactor, *, is_json: bool) -> None:
     """Print the report without secrets: as it is into a pipe, wrapped on a terminal."""
     console = standard_output()
-    lines = [as_json(report)] if is_json else markdown(report, console.width if console.is_interactive else None)
+    lines = [to_json(report)] if is_json else to_markdown(report, console.width if console.is_interactive else None)
     text = redactor.clean_text("\n".join(lines))
     if is_json:
         click.echo(text, file=console.file)

@@ -73,7 +73,7 @@ class Report:
         return {result: found.count(result) for result in Result}
 
 
-def as_json(report: Report) -> str:
+def to_json(report: Report) -> str:
     """The report as JSON."""
     value = {
         **_versions(),
@@ -92,7 +92,7 @@ def _versions() -> dict[str, str]:
     return {"chunkfold": chunkfold.__version__, "python": platform.python_version(), "httpx": httpx.__version__}
 
 
-def markdown(report: Report, width: int | None = None) -> Iterator[str]:
+def to_markdown(report: Report, width: int | None = None) -> Iterator[str]:
     """The report as the lines of a page; a list instead of a table that would be wider."""
     counts = ", ".join(f"{count} {_PAST.get(result, result)}" for result, count in report.counts.items() if count)
     versions = ", ".join(f"{name.replace('py', 'Py')} {version}" for name, version in _versions().items())

@@ -123,6 +123,6 @@ def _stored_at(url: str, *, key_env: str, headers: tuple[str, ...], timeout: flo
         content = b"".join(unpacked(BytesIO(fetched.body)))
         stored = Recording.loads(content)
     except ValueError as error:
-        raise click.ClickException(f"{one_line(str(error))}") from None
+        raise click.ClickException(one_line(str(error))) from None
     is_plain = stored.body == content  # the download's times are not the stream's
     return replace(fetched, reads=stored.reads, ended_at=None) if is_plain else stored
