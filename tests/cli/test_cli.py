@@ -378,11 +378,11 @@ def calls(*said: tuple[str, str]) -> list[Call]:
 def test_open_calls_fill_in_below_the_text() -> None:
     console = terminal(40)
     with LiveView(console, frame=0) as answer:
-        answer.add_text("Both at on")
+        answer.add("Both at on")
         answer.show_tool_calls(calls(("f", '{"a": ')))
         assert screen_of(written_to(console), 40) == ["Both at on", "", 'tool call: f {"a":']
         answer.show_tool_calls(calls(("f", '{"a": '), ("g", '{"long": "' + "x" * 30)))
-        answer.add_text("ce.")
+        answer.add("ce.")
         assert screen_of(written_to(console), 40) == [
             "Both at once.",
             "",

@@ -45,16 +45,16 @@ def test_what_is_open_is_drawn_as_it_will_be(moments: list[tuple[str, list[str]]
     console, view = live()
     with view:
         for piece, expected in moments:
-            view.add_text(piece)
+            view.add(piece)
             assert screen_of(written_to(console), 40) == expected
 
 
 def test_only_rows_that_changed_are_written_again() -> None:
     console, view = live()
     with view:
-        view.add_text("| a | b |\n|---|---|\n" + "| cell | other |\n" * 10)
+        view.add("| a | b |\n|---|---|\n" + "| cell | other |\n" * 10)
         before = len(written_to(console))
-        view.add_text("| next")
+        view.add("| next")
         assert len(written_to(console)) - before < 60
         view.show_tool_calls([Call("f", '{"a": 1')])
         before = len(written_to(console))
@@ -66,16 +66,16 @@ def test_only_rows_that_changed_are_written_again() -> None:
 def test_a_narrower_terminal_draws_what_is_open_anew() -> None:
     console, view = live()
     with view:
-        view.add_text("one two three four five")
+        view.add("one two three four five")
         console.width = 10
-        view.add_text(" six")
+        view.add(" six")
     assert screen_of(written_to(console), 40) == ["one two", "three four", "five six", ""]
 
 
 def test_of_another_size_only_the_terminal_knows_where_the_rows_are() -> None:
     console, view = live()
     with view:
-        view.add_text("one")
+        view.add("one")
         console.width = 30
         before = len(written_to(console))
         view.show_tool_calls([Call("f", "")])
@@ -86,11 +86,11 @@ def test_of_another_size_only_the_terminal_knows_where_the_rows_are() -> None:
 def test_a_long_line_of_code_is_seen_while_it_grows() -> None:
     console, view = live()
     with view:
-        view.add_text("```\n" + "x" * 50)
+        view.add("```\n" + "x" * 50)
         assert screen_of(written_to(console), 40) == ["```", "x" * 40, "x" * 10]
-        view.add_text("y")
+        view.add("y")
         assert screen_of(written_to(console), 40) == ["```", "x" * 40, "x" * 10 + "y"]
-        view.add_text("\n```")
+        view.add("\n```")
     assert "x" * 50 + "y" in written_to(console)  # the terminal breaks it, so it can be copied
 
 
@@ -127,8 +127,8 @@ def test_characters_that_people_write_are_shown_whole(text: str) -> None:
 def test_what_came_since_the_last_frame_is_drawn_though_nothing_follows() -> None:
     console = terminal(40)
     with LiveView(console, frame=0.01) as view:
-        view.add_text("one")
-        view.add_text(" two")
+        view.add("one")
+        view.add(" two")
         wait_until(lambda: screen_of(written_to(console), 40) == ["one two"])
         view.show_tool_call(0, Call("f", "{}"))
         wait_until(lambda: screen_of(written_to(console), 40)[1:] == ["", "tool call: f {}"])
@@ -138,7 +138,7 @@ def test_nothing_is_drawn_between_two_frames() -> None:
     console = terminal(40)
     with LiveView(console, frame=PATIENCE) as view:
         for number in range(100):
-            view.add_text(f"{number}\n\n")
+            view.add(f"{number}\n\n")
         assert written_to(console) == "\x1b[?25l"
     assert [row for row in screen_of(written_to(console), 40) if row] == list(map(str, range(100)))
 
@@ -160,7 +160,7 @@ def test_a_terminal_that_is_gone_is_noticed_at_the_end() -> None:
     console = Console(file=file, force_terminal=True, _environ={"TERM": "xterm"})
     view = LiveView(console, frame=0.01)
     with pytest.raises(OSError, match="gone"), view:
-        wait_until(lambda: file.attempts or view.add_text("text"))
+        wait_until(lambda: file.attempts or view.add("text"))
 
 
 def test_lines_of_code_have_their_colours_as_soon_as_they_are_whole() -> None:
@@ -204,7 +204,7 @@ def test_a_line_of_code_is_coloured_at_most_twice(
 def test_a_live_view_needs_no_more_than_a_string_to_draw_on() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=2, height=1, _environ={"TERM": "xterm"})
     with LiveView(console) as view:
-        view.add_text(DOCUMENT)
+        view.add(DOCUMENT)
     assert "\x1b[?25h" in written_to(console)
 
 
@@ -298,6 +298,6 @@ def test_finished_blocks_are_printed_once() -> None:
     console, view = live(60)
     with view:
         for number in range(300):
-            view.add_text(f"{number:04}\n\n")
+            view.add(f"{number:04}\n\n")
     # A block is drawn while it is open, and once for good.
     assert max(written_to(console).count(f"{number:04}") for number in range(300)) <= 3

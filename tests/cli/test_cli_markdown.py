@@ -184,7 +184,7 @@ def test_nothing_in_markdown_acts_on_the_terminal(text: str, size: int) -> None:
     console, view = live()
     with view:
         for start in range(0, len(text), size):
-            view.add_text(text[start : start + size])
+            view.add(text[start : start + size])
     written = written_to(console)
     assert not re.search("[\x00-\x09\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u202a-\u202e]", written)
     assert "\x1b]" not in written

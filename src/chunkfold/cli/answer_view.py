@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import Any, Final, Self, TextIO
 
 import click
 from rich.cells import cell_len
@@ -26,9 +26,6 @@ from chunkfold.cli.signals import on_suspend
 from chunkfold.cli.tail import Call, Tail
 from chunkfold.excerpts import counted
 
-if TYPE_CHECKING:
-    from chunkfold.cli.markdown import MarkdownRows
-
 SEPARATOR: Final = " · "
 _FRAME: Final = 1 / 30  # seconds
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -38,11 +35,8 @@ _TURN: Final = 0.1  # seconds per character of the spinner
 class AnswerView:
     """Takes one answer inside `with`, and draws nothing: for output as JSON."""
 
-    def add_reasoning(self, text: str) -> None:
-        """The next piece of the reasoning; "" changes nothing."""
-
-    def add_text(self, text: str) -> None:
-        """The next piece of the text; "" changes nothing."""
+    def add(self, text: str, *, is_reasoning: bool = False) -> None:
+        """The next piece of the text, or of the reasoning; "" changes nothing."""
 
     def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
         """A tool call that began, grew, or is whole; `is_open` while its arguments arrive."""
@@ -69,9 +63,9 @@ class TextView(AnswerView):
         self._calls: Sequence[Call] = ()
         self._is_in_line = False
 
-    def add_text(self, text: str) -> None:
-        """The next piece of the text."""
-        if text:
+    def add(self, text: str, *, is_reasoning: bool = False) -> None:
+        """The next piece; reasoning is not written."""
+        if text and not is_reasoning:
             self._file.write(text if self._raw else harmless(text))
             self._file.flush()
             self._is_in_line = not text.endswith("\n")
@@ -152,13 +146,18 @@ class LiveView(AnswerView):
         self._tail.draw([*rows, *self._gap(calls), *calls], [])
         self._console.show_cursor(show=True)
 
-    def add_reasoning(self, text: str) -> None:
-        """The next piece of the reasoning."""
-        self._add(text, self._reasoning)
-
-    def add_text(self, text: str) -> None:
-        """The next piece of the text."""
-        self._add(text, self._text)
+    def add(self, text: str, *, is_reasoning: bool = False) -> None:
+        """The next piece of the text, or of the reasoning."""
+        text = self._limit.cut(harmless(text))
+        if not text:
+            return
+        kind = self._reasoning if is_reasoning else self._text
+        with self._change():
+            if type(self._rows) is not kind:
+                self._finished += self._rows.end() if self._rows else []
+                self._rows = kind(self._console)
+            self._rows.add(text)
+            self._note_output()
 
     def show_tool_call(self, position: int, call: Call, *, is_open: bool = True) -> None:
         """A tool call that began, grew, or is whole; the calls are below the text."""
@@ -180,17 +179,6 @@ class LiveView(AnswerView):
         self._console.print()
         for row in rows_of(footer, self._console.width):
             self._console.print(Text(row, "dim"))
-
-    def _add(self, text: str, kind: "type[DimRows | MarkdownRows]") -> None:
-        text = self._limit.cut(harmless(text))
-        if not text:
-            return
-        with self._change():
-            if self._rows is None or type(self._rows) is not kind:
-                self._finished += self._rows.end() if self._rows else []
-                self._rows = kind(self._console)
-            self._rows.add(text)
-            self._note_output()
 
     def _note_output(self) -> None:
         self._pieces += 1

@@ -80,14 +80,8 @@ class Painter:
         if is_reasoning != self._is_reasoning:
             self._flush()
             self._is_reasoning = is_reasoning
-        self._show(self._pieces.hide(text))
+        self._view.add(self._pieces.hide(text), is_reasoning=is_reasoning)
 
     def _flush(self) -> None:
         """Show the text that was held back as the possible beginning of a secret."""
-        self._show(self._pieces.rest())
-
-    def _show(self, text: str) -> None:
-        if self._is_reasoning:
-            self._view.add_reasoning(text)
-        else:
-            self._view.add_text(text)
+        self._view.add(self._pieces.rest(), is_reasoning=self._is_reasoning)
