@@ -64,10 +64,8 @@ class SecretsInPieces:
 
     def hide(self, piece: str) -> str:
         """The text that can be shown after this piece."""
-        if not self._secrets.spellings:
-            return piece
         text = self._secrets.hide(self._held + piece)
-        held = max(_overlap(text, spelling) for spelling in self._secrets.spellings)
+        held = max((_overlap(text, spelling) for spelling in self._secrets.spellings), default=0)
         self._held = text[len(text) - held :]
         return text[: len(text) - held]
 
