@@ -29,27 +29,31 @@ _LARGEST_DOWNLOAD: Final = 64 * 2**20  # bytes
 
 
 def inspect(
-    source: str, prompt: str | None, *, is_explained: bool, only: str | None, as_json: bool, **options: Any
+    source: str,
+    prompt: str | None,
+    *,
+    is_explained: bool,
+    only: str | None,
+    as_json: bool,
+    model: str | None,
+    **options: Any,
 ) -> int:
     """Show the frames of a stream, and the verdict; return the exit code."""
-    if options["model"] is None and any((prompt is not None, *map(options.get, ("system", "tools", "params")))):
+    is_url = source.startswith(("http://", "https://"))
+    if model is None and any((prompt is not None, *map(options.get, ("system", "tools", "params")))):
         raise click.UsageError("PROMPT, --system, --tool and --param are only used with a URL and --model")
+    if model is not None and not is_url:
+        raise click.UsageError(f"--model: expected a URL, received {one_line(source)}")
     kind = JsonFrameView if as_json else TextFrameView
     view = kind(standard_output(), is_explained=is_explained, only_odd=only is not None)
     try:
-        return _show(source, prompt, view, options)
+        if not is_url:
+            return _show_file(source, view)
+        if model is None:
+            return _show_recording(_stored_at(source, **options), view)
+        return _show_answer(chat_request(source, prompt or _PROMPT, model=model, **options), view)
     except KeyboardInterrupt:  # before there was anything to show
         return LEFT
-
-
-def _show(source: str, prompt: str | None, view: FrameView, options: dict[str, Any]) -> int:
-    if source.startswith(("http://", "https://")):
-        if options["model"] is None:
-            return _show_recording(_stored_at(source, **options), view)
-        return _show_answer(chat_request(source, prompt or _PROMPT, **options), view)
-    if options["model"] is not None:
-        raise click.UsageError(f"--model: expected a URL, received {one_line(source)}")
-    return _show_file(source, view)
 
 
 def _show_file(source: str, view: FrameView) -> int:
