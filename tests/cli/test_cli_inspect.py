@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import threading
-import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from cases import each_case
 from command_line import COMMAND, PATIENCE, environment, on_a_terminal, run
 from inspect_command import BODY, HI, ROLE, STOP, inspect, recording
+from measured_memory import traced
 from parsed_bodies import parsed
 from recorded_streams import recorded_reads
 from shared_data import shared_data
@@ -287,18 +287,14 @@ def added(frames: list[dict[str, Any]], what: str, index: int) -> int:
 
 def test_no_frame_is_kept() -> None:
     piece = delta(content="x", padding="y" * 500)
-    body = piece * 2_000
+    body = piece * 4_000
     Inspection(lambda _: None).feed(piece * 100)  # what is loaded is loaded
     inspection = Inspection(lambda _: None)
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         inspection.feed(body)
-        held, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert inspection.frames == 2_000
-    assert held < len(body) / 10
-    assert peak < len(body) / 2
+    assert inspection.frames == 4_000
+    assert memory.kept < len(body) / 10
+    assert memory.peak < len(body) / 2
 
 
 # How it ended
