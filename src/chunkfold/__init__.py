@@ -203,12 +203,20 @@ else:  # a type checker is to know which names there are
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
-            return globals().setdefault(name, import_module("importlib.metadata").version("chunkfold"))
+            return globals().setdefault(name, _installed_version())
         for module in _MODULES if name in __all__ else ():
             if (value := vars(import_module(f"chunkfold.{module}")).get(name)) is not None:
                 globals()[name] = value
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+
+
+def _installed_version() -> str:
+    metadata = import_module("importlib.metadata")
+    try:
+        return str(metadata.version("chunkfold"))
+    except metadata.PackageNotFoundError:  # the sources alone: on the path, or in an archive or a program
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -331,6 +331,11 @@ def test_version() -> None:
     assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
 
 
+def test_the_version_of_the_sources_alone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(sys.modules["chunkfold"]), "__version__", "0+unknown")
+    assert run("--version").stdout == "chunkfold, version 0+unknown\n"
+
+
 BLOCK = """
 import sys
 class Blocker:

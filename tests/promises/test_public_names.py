@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.metadata
 import pickle
 import tomllib
 from dataclasses import FrozenInstanceError, fields, is_dataclass
@@ -47,6 +48,16 @@ def test_what_is_loaded_later_is_a_public_name_too() -> None:
 def test_the_version_is_the_package_s() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]
     assert chunkfold.__version__ == project["version"]
+
+
+def test_without_the_package_s_metadata_the_version_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    monkeypatch.setitem(vars(chunkfold), "__version__", "")
+    del vars(chunkfold)["__version__"]
+    assert chunkfold.__version__ == "0+unknown"
 
 
 def test_the_public_names_are_these() -> None:

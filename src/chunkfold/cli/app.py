@@ -100,6 +100,14 @@ class _Group(click.Group):
             return _show_failure(error)
 
 
+def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:  # noqa: FBT001 - click's
+    if is_wanted and not context.resilient_parsing:
+        from chunkfold import __version__
+
+        click.echo(f"chunkfold, version {__version__}")
+        context.exit()
+
+
 @click.group(
     cls=_Group,
     commands=COMMANDS,
@@ -115,6 +123,13 @@ Examples:
 Each command has its own help, with more examples: chunkfold chat --help
 """,
 )
-@click.version_option(package_name="chunkfold")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def chunkfold() -> None:
     """Read streamed chat completions as they arrive."""

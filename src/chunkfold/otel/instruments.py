@@ -13,7 +13,7 @@ from chunkfold.otel.names import Names
 _made: "WeakKeyDictionary[MeterProvider, dict[Names, Instruments]]" = WeakKeyDictionary()
 
 
-def instruments_of(provider: MeterProvider, version: Names, library_version: str | None) -> "Instruments | None":
+def instruments_of(provider: MeterProvider, version: Names, library_version: str) -> "Instruments | None":
     """The metrics of a provider; None if it records none: the API's own, or one that is switched off."""
     if is_apis_own(provider):
         return None

@@ -5,14 +5,13 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from typing import Any, Final, TypeAlias, get_args
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import SpanKind, Status, StatusCode, TracerProvider, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
+from chunkfold import __version__
 from chunkfold.arguments import check_instance
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.otel import names
@@ -37,16 +36,6 @@ Observable: TypeAlias = ChatCompletionStream | AsyncChatCompletionStream | ChatC
 
 _logger = logging.getLogger(__name__)
 _NANOSECONDS: Final = 1_000_000_000
-
-
-def _version_of_library() -> str | None:
-    try:
-        return version_of(names.SCOPE)
-    except PackageNotFoundError:  # the sources alone, on the path
-        return None
-
-
-_VERSION: Final = _version_of_library()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,14 +76,14 @@ class _Measured:
     def __init__(self, measuring: Measuring, sent: Any, seconds: float) -> None:
         request = measuring.request
         self._version = version = names.names()
-        self._instruments = instruments_of(measuring.meters, version, _VERSION)  # None if no metrics are recorded
+        self._instruments = instruments_of(measuring.meters, version, __version__)  # None if no metrics are recorded
         self._common = common_attributes(request, measuring.provider, server_of(sent))  # of the span and of all metrics
         self._choices = choices_asked(request)
         self._capture_content = measuring.capture_content
         self._last_chunk: float | None = None  # seconds since the request was sent
         self._started = time.time_ns() - _nanoseconds(seconds)
         named = (names.OPERATION_NAME, names.REQUEST_MODEL)
-        self._span = measuring.tracers.get_tracer(names.SCOPE, _VERSION, schema_url=version.schema_url).start_span(
+        self._span = measuring.tracers.get_tracer(names.SCOPE, __version__, schema_url=version.schema_url).start_span(
             " ".join(str(self._common[name]) for name in named if name in self._common),
             kind=SpanKind.CLIENT,
             attributes=self._common,
