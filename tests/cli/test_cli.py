@@ -173,6 +173,21 @@ def test_another_file_that_fails_is_not_called_the_output(monkeypatch: pytest.Mo
     assert run("serve") == ("", r"Error: a\x07.toml: Permission denied" + "\n", 1)
 
 
+@pytest.mark.parametrize("command", [("replay",), ("inspect",), ("fold",), ("report", "-o", "-"), ("serve",)])
+def test_a_file_that_does_not_fit_into_memory_is_one_line(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise MemoryError
+
+    for module in ("files", "folding"):
+        monkeypatch.setattr(f"chunkfold.cli.{module}.unpacked", fail)
+    (tmp_path / "body.sse").write_bytes(b"data: [DONE]\n\n")
+    result = run(*command, str(tmp_path / "body.sse"))
+    assert re.search(r"(Error: \S*body\.sse: |body\.sse  unreadable +)out of memory$", result.shown, re.MULTILINE)
+    assert (result.exit_code, "Traceback" in result.shown) == (1, False)
+
+
 KEY = "sk-marked-0123456789abcdef"
 
 

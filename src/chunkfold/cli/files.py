@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from chunkfold.cli.safe import one_line
+from chunkfold.cli.safe import one_line, reason_of
 from chunkfold.recording import Recording
 from chunkfold.recording.unpacking import unpacked
 
@@ -17,7 +17,7 @@ def errors_of(name: str) -> Generator[None]:
     """Turn the errors of a file into a `ClickException` that names it."""
     try:
         yield
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         raise click.ClickException(f"{one_line(name)}: {reason_of(error)}") from None
 
 
@@ -41,9 +41,3 @@ def write(data: bytes, output: str) -> None:
         return
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
-
-
-def reason_of(error: Exception) -> str:
-    """The exception's message on one line; its type if it has none."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return one_line(said or str(error) or type(error).__name__)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from chunkfold import ChatCompletion, ChatCompletionMessage, StreamEnd
 from chunkfold.cli.facts import Problem, StreamResult, calls_of, error_object, result_of
-from chunkfold.cli.safe import json_line, one_line
+from chunkfold.cli.safe import json_line, one_line, reason_of
 from chunkfold.recording import Recording, replay
 from chunkfold.recording.unpacking import unpacked
 
@@ -44,8 +44,7 @@ def fold(job: Job) -> Folded:
             parser = replay(Recording.loads(b"".join(unpacked(file))))
         return folded(job, result_of(parser, parser.error))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
-        message = "out of memory" if isinstance(error, MemoryError) else getattr(error, "strerror", "") or str(error)
-        return folded(job, StreamResult(Problem(type(error).__name__, message)))
+        return folded(job, StreamResult(Problem(type(error).__name__, reason_of(error))))
 
 
 def folded(job: Job, result: StreamResult) -> Folded:

@@ -37,6 +37,12 @@ def one_line(text: str) -> str:
     return text.translate(_ONE_LINE)
 
 
+def reason_of(error: Exception) -> str:
+    """The exception's message on one line; its type if it has none."""
+    said = "out of memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None)
+    return one_line(said or str(error) or type(error).__name__)
+
+
 def json_line(value: Any) -> str:
     """The value as one line of JSON, with every control character escaped."""
     return json.dumps(value, ensure_ascii=False).translate(_IN_JSON)

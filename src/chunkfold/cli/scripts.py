@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from chunkfold import ChatCompletionParser
-from chunkfold.cli.files import reason_of
+from chunkfold.cli.safe import reason_of
 from chunkfold.excerpts import short_repr
 from chunkfold.json_text.values import is_object
 from chunkfold.recording import RecordedRead, Recording

@@ -13,9 +13,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 import chunkfold
 from chunkfold.cli.consoles import console_on
 from chunkfold.cli.facts import Problem
-from chunkfold.cli.files import reason_of
 from chunkfold.cli.request import ChatRequest
-from chunkfold.cli.safe import one_line
+from chunkfold.cli.safe import one_line, reason_of
 from chunkfold.recording.redaction import bare_url
 from chunkfold.stream.connection import split_options
 

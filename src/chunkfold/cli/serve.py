@@ -12,8 +12,8 @@ from typing import Final
 
 import click
 
-from chunkfold.cli.files import errors_of, reason_of, recording_from
-from chunkfold.cli.safe import one_line
+from chunkfold.cli.files import errors_of, recording_from
+from chunkfold.cli.safe import one_line, reason_of
 from chunkfold.cli.scripts import SCRIPTS, ScriptedAnswer, script_from
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest
 from chunkfold.testing.defaults import default_answer
