@@ -313,6 +313,11 @@ def test_help_has_examples_and_the_exit_codes(command: str) -> None:
     assert exit_code in said
 
 
+def test_the_help_is_the_same_without_docstrings() -> None:
+    plain, optimised = (piped(*flags, "-m", "chunkfold", "-h", command=sys.executable) for flags in ([], ["-OO"]))
+    assert optimised.stdout == plain.stdout != ""
+
+
 def test_help_loads_none_of_the_libraries_that_take_long() -> None:
     script = (
         "import sys\n"

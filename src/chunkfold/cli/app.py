@@ -112,6 +112,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     cls=_Group,
     commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
+    help="Read streamed chat completions as they arrive.",
     epilog="""\b
 Examples:
   chunkfold demo                                    see what the library does, without a key
@@ -132,4 +133,4 @@ Each command has its own help, with more examples: chunkfold chat --help
     help="Show the version and exit.",
 )
 def chunkfold() -> None:
-    """Read streamed chat completions as they arrive."""
+    """Run the command that is given. The help is an argument, because `python -OO` removes docstrings."""
