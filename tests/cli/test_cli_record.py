@@ -300,6 +300,7 @@ def test_a_terminal_that_is_closed_keeps_what_had_come(output: Path) -> None:
 FAILURES = {
     "no folder": (("http://127.0.0.1:9", "-o", "OUT/x/y.jsonl"), "-o: .*x: the folder does not exist, .*"),
     "a folder": (("http://127.0.0.1:9", "-o", "."), ".*'-o' / '--output'.*"),
+    "no name": (("http://127.0.0.1:9", "-o", ""), ".*'-o' / '--output': expected the name of a file, received .*"),
     "no output": (("http://127.0.0.1:9",), "Missing option '-o' / '--output'."),
 }  # fmt: skip
 

@@ -79,6 +79,7 @@ def test_it_reads_standard_input_and_writes_standard_output(folder: Path) -> Non
     ("arguments", "told"),
     [
         (["whole.jsonl"], "expected -o, for a page, --trace or --motion"),
+        (["whole.jsonl", "-o", "x", "--trace", ""], "'--trace': expected the name of a file, received an empty one"),
         ([], "Missing argument 'FILE...'"),
         (["-", "-", "-o", "x.html"], 'expected "-" once'),
         (

@@ -50,10 +50,18 @@ def _files(metavar: str, *, required: bool = True) -> click.Argument:
     return click.Argument(["files"], type=_file_name, callback=_once_from_stdin, **options)
 
 
+def _output(*names: str, help: str) -> click.Option:
+    return _option(*names, metavar="FILE", type=_file_name, help=help)
+
+
 def _file_name(name: str) -> str:
     if not name:  # it would be the current folder
         raise click.BadParameter("expected the name of a file, received an empty one")
     return name
+
+
+def _named(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    return _file_name(name)
 
 
 def _once_from_stdin(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
@@ -183,6 +191,7 @@ Examples:
             "--output",
             required=True,
             type=click.Path(dir_okay=False, writable=True, allow_dash=True),
+            callback=_named,
             help='Write the recording to FILE; "-" is standard output.',
         ),
         _flag("--show", "is_shown", help="Show the answer while it is recorded."),
@@ -282,9 +291,9 @@ Exit codes:
     _command(
         "report",
         _files("FILE..."),
-        _option("-o", "--output", metavar="FILE", help='Write the page to FILE; "-" is standard output.'),
-        _option("--trace", "trace_to", metavar="FILE", help="Write a trace in Chrome's JSON format to FILE."),
-        _option("--motion", "motion_to", metavar="FILE", help="Write an animation to FILE, as SVG."),
+        _output("-o", "--output", help='Write the page to FILE; "-" is standard output.'),
+        _output("--trace", "trace_to", help="Write a trace in Chrome's JSON format to FILE."),
+        _output("--motion", "motion_to", help="Write an animation to FILE, as SVG."),
         help="""Draw the timeline of a recording, as a page, a trace or an animation.
 
 FILE is a recording, or a body as curl saves it (either may be gzipped); "-" is standard input. The page is
