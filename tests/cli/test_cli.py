@@ -173,6 +173,13 @@ def test_another_file_that_fails_is_not_called_the_output(monkeypatch: pytest.Mo
     assert run("serve") == ("", r"Error: a\x07.toml: Permission denied" + "\n", 1)
 
 
+def test_a_missing_file_of_the_environment_is_one_line(tmp_path: Path) -> None:
+    # With SSL_CERT_FILE this happens from httpx 0.28 on.
+    result = run("chat", "http://127.0.0.1:9/v1", "-m", "m", "Hi", SSLKEYLOGFILE=str(tmp_path / "none" / "keys"))
+    reason = "a file that SSL_CERT_FILE or SSLKEYLOGFILE names does not exist"
+    assert result.stderr == f"Error: no response from http://127.0.0.1:9/v1/chat/completions: {reason}\n"
+
+
 @pytest.mark.parametrize("command", [("replay",), ("inspect",), ("fold",), ("report", "-o", "-"), ("serve",)])
 def test_a_file_that_does_not_fit_into_memory_is_one_line(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -85,6 +85,8 @@ def _reason(request: ChatRequest, error: Exception) -> str:
         reason = "a header has a character that is not ASCII"
     elif isinstance(error, httpx.InvalidURL):  # which quotes it, and there may be a password in it
         reason = "the URL, or that of a proxy, is not valid"
+    elif isinstance(error, FileNotFoundError):  # of the client's certificates; it does not say which
+        reason = "a file that SSL_CERT_FILE or SSLKEYLOGFILE names does not exist"
     else:
         reason = waited(error, request) or re.sub(r"\[Errno -?\d+\] ", "", reason_of(error))
     clean_text = request.redactor.clean_text
