@@ -3,13 +3,14 @@
 import io
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from chunkfold.testing import HostileStream, hostile_streams
-from chunkfold.testing.__main__ import main
+from chunkfold.testing.__main__ import main, run
 from chunkfold.testing.hostile.report import BEGIN, END
 
 FEW = ("bom", "large-event", "html", "cut-in-event")
@@ -197,6 +198,28 @@ def test_it_keeps_the_results_of_clients_that_are_not_there(tmp_path: Path, caps
     told = usage_error(capsys, "--markdown", str(page))
     assert "its results of langchain-openai, litellm, openai would be lost" in told
     assert page.read_text("utf-8") == known
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_output_that_is_full_is_one_line() -> None:
+    command = [sys.executable, "-m", "chunkfold.testing", "--show", "bom", "--no-peers"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "python -m chunkfold.testing: error: standard output: No space left on device\n"
+    assert (done.stderr, done.returncode) == (said, 1)
+
+
+def test_an_output_that_is_closed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert run() == "python -m chunkfold.testing: error: standard output is closed"
+
+
+def test_ctrl_c_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("chunkfold.testing.__main__.main", interrupted)
+    assert run() == 130
 
 
 def usage_error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -2,11 +2,12 @@
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from chunkfold.testing.hostile.clients import Client, chunkfold_client, hold, load_client
 from chunkfold.testing.hostile.collection import hostile_streams
@@ -23,6 +24,7 @@ from chunkfold.testing.hostile.report import (
 )
 from chunkfold.testing.hostile.values import HostileStream
 
+_COMMAND: Final = "python -m chunkfold.testing"
 _EPILOG = """\
 Exit codes: 0 if your clients get every stream right, or as many as --min says; 1 if not; 2 for a usage error. Your
 clients are those of --client, or chunkfold if there is none; the other libraries are for comparison.
@@ -59,9 +61,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(score_of(verdicts).right < least for _, verdicts in held))
 
 
+def run() -> int | str:
+    """Run the command; return its exit code, or one line about an output that is full or closed."""
+    stdout: Any = sys.stdout
+    if stdout is None:
+        return f"{_COMMAND}: error: standard output is closed"
+    try:
+        try:
+            return main()
+        finally:
+            stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())  # for what is still buffered
+        return f"{_COMMAND}: error: standard output: {error.strerror or error}"
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m chunkfold.testing",
+        prog=_COMMAND,
         description="Test chunkfold, and the other libraries that are installed, with the hostile set.",
         epilog=_EPILOG,
     )
@@ -128,4 +147,4 @@ def _shown(results: Results, options: argparse.Namespace) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())
