@@ -214,6 +214,14 @@ def test_an_output_that_is_closed_is_one_line(monkeypatch: pytest.MonkeyPatch) -
     assert run() == "python -m chunkfold.testing: error: standard output is closed"
 
 
+def test_a_file_that_a_client_misses_is_not_called_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "client_without_its_file.py").write_text("open('/none/of/its/files')\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.argv", ["", "--client", "client_without_its_file:read"])
+    with pytest.raises(FileNotFoundError, match="/none/of/its/files"):
+        run()
+
+
 def test_ctrl_c_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt

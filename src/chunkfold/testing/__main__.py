@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         peers = [] if options.no_peers else running.enter_context(running_peers())
         clients = [chunkfold_client(), *peers, *own]
         if options.show is not None:
-            sys.stdout.write(in_full(streams[0], clients) + "\n")
+            _write(in_full(streams[0], clients) + "\n")
         results = [(client, hold(client, streams)) for client in clients]
     if page is not None:
         try:
@@ -55,14 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (OSError, ValueError) as error:
             parser.error(f"--markdown: {error}")
     elif options.show is None:
-        sys.stdout.write(_shown(results, options) + "\n")
+        _write(_shown(results, options) + "\n")
     held = results[-len(own) :] if own else results[:1]
     least = len(streams) if options.min is None else options.min
     return int(any(score_of(verdicts).right < least for _, verdicts in held))
 
 
 def run() -> int | str:
-    """Run the command; return its exit code, or one line about an output that is full or closed."""
+    """Run the command; return its exit code, or one line about an output that is closed."""
     stdout: Any = sys.stdout
     if stdout is None:
         return f"{_COMMAND}: error: standard output is closed"
@@ -70,12 +70,19 @@ def run() -> int | str:
         try:
             return main()
         finally:
-            stdout.flush()
+            _write()  # what argparse wrote
     except KeyboardInterrupt:
         return 130
+
+
+def _write(text: str = "") -> None:
+    """Write all of it; end in one line if the output is full or closed."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())  # for what is still buffered
-        return f"{_COMMAND}: error: standard output: {error.strerror or error}"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still buffered
+        sys.exit(f"{_COMMAND}: error: standard output: {error.strerror or error}")
 
 
 def _parser() -> argparse.ArgumentParser:
