@@ -222,6 +222,10 @@ def test_what_one_event_brings_is_told_in_bounds() -> None:
     frames = inspect("-", "--json", body=many + odd).stdout.rpartition('{"verdict"')[0]
     assert frames.count("\n") == 4
     assert len(frames) < len(many) / 4
+    assert {len(addition["value"]) for addition in json.loads(frames.splitlines()[0])["adds"][:-1]} == {400}
+    assert (
+        "; and 1 more\n" in inspect("-", body=chunk(*(choice(index=index, content="x") for index in range(51)))).stdout
+    )
 
 
 # Held to the parser
