@@ -295,6 +295,14 @@ def test_several_recordings_begin_with_a_table_that_leads_to_each() -> None:
     assert [attributes["id"] for attributes in found.all("section")] == ["s1", "s2", "s3"]
 
 
+def test_columns_of_numbers_and_of_code_look_like_them() -> None:
+    call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}
+    calling = recording((0.2, delta(role="tool", tool_calls=[call])))
+    looks = {*re.findall(r'class="(\w+)" data-label="([^"]+)"', page([told(calling), told(WHOLE)]))}
+    numbers = ("First output", "Longest gap", "Tokens/s", "Chunks", "Times")
+    assert looks == {*(("num", name) for name in numbers), ("code", "Arguments"), ("code", "Id")}
+
+
 def test_the_bars_of_the_overview_have_one_scale() -> None:
     def last_x(markup: str, number: int) -> float:
         cell = markup.split('data-label="Took"')[number]
