@@ -212,6 +212,11 @@ def test_what_came_of_a_body_without_events_stands_at_its_beginning() -> None:
     assert frames[-1]["offset"] == len(HI) + 8
 
 
+def test_audio_without_a_transcript_has_no_length_of_a_text() -> None:
+    (frame, _), _ = objects(body=delta(audio={"data": "aGk="}))
+    assert frame["adds"] == [{"what": "audio", "choice": 0, "note": "2 bytes"}]
+
+
 def test_what_one_event_brings_is_told_in_bounds() -> None:
     many = chunk(*(choice(index=index, content="x" * 1000) for index in range(1000)))
     odd = chunk(usage={"prompt_tokens": {"\x1b": "y" * 10_000}}) + event("1", "z" * 10_000)
