@@ -263,7 +263,7 @@ def test_ids_that_are_made_up_are_free() -> None:
     stream = StreamBuilder("stepfun").tool_call("f", "{}", id="call_2").tool_call("g", "{}").tool_calls(("h",), ("i",))
     calls = read(stream.tool_call("f", "{}", choice=1).finish().finish(choice=1).done()).snapshot.tool_calls
     assert [call.name for call in calls] == ["f", "g", "h", "i"]
-    assert len({call.id for call in calls}) == 4
+    assert (calls[0].id, len({call.id for call in calls})) == ("call_2", 4)
 
 
 @pytest.mark.parametrize(
