@@ -3,12 +3,16 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from cases import each_case
 from chat_command import KEY, asked, said
 from command_line import on_a_terminal, run
 
+from chunkfold import ChatCompletionParser
+from chunkfold.cli.answer_view import AnswerView
+from chunkfold.cli.painter import Painter
 from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
 from chunkfold.testing import (
     DONE,
@@ -89,15 +93,35 @@ def test_keys_in_the_url_are_not_shown(url: str, code: int) -> None:
     assert KEY not in result.shown
 
 
-@pytest.mark.parametrize("command", [("chat", "Hi"), ("chat", "Hi", "--json"), ("record", "Hi", "-o", "-"), ("inspect", "Hi"), ("doctor",)])  # fmt: skip
-def test_a_key_in_the_path_is_shown_by_no_command(command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("command", [("chat", "Hi"), ("chat", "Hi", "--json"), ("record", "Hi", "-o", "-"), ("record", "Hi", "--show", "-o", "FILE"), ("inspect", "Hi"), ("doctor",)])  # fmt: skip
+def test_a_key_in_the_path_is_shown_by_no_command(command: tuple[str, ...], tmp_path: Path) -> None:
     key = "x7Gk2PqR9sLw4TzB8nVd"
-    name, *arguments = command
+    name, *arguments = (str(tmp_path / "stored") if argument == "FILE" else argument for argument in command)
     with FakeProvider(lambda _: Answer([delta(content=f"no route {key}"), delta(key), DONE])) as provider:
         result = run(name, f"{provider.url.removesuffix('/v1/chat/completions')}/{key}/v1", *arguments, "-m", "m")
         assert key in provider.requests[0].path
     assert key not in result.shown
     assert "*" * len(key) in result.shown
+
+
+class KeptView(AnswerView):
+    def __init__(self) -> None:
+        self.text, self.reasoning = "", ""
+
+    def add(self, text: str, *, is_reasoning: bool = False) -> None:
+        if is_reasoning:
+            self.reasoning += text
+        else:
+            self.text += text
+
+
+def test_what_only_begins_like_a_key_is_shown_where_it_belongs() -> None:
+    view, parser, begun = KeptView(), ChatCompletionParser(), KEY[:6]
+    parser.feed(delta(reasoning_content=f"a {begun}") + delta(content=f"b {begun}"))
+    with Painter(view, parser, Secrets([KEY])) as painter:
+        painter.draw()
+        assert (view.reasoning, view.text) == (f"a {begun}", "b ")
+    assert view.text == f"b {begun}"
 
 
 def test_secrets_in_pieces_are_found_at_every_cut() -> None:
