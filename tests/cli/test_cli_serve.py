@@ -20,7 +20,7 @@ import pytest
 from cases import each_case
 from command_line import PATIENCE, piped, run, started, wait_until
 
-from chunkfold import ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
+from chunkfold import APIError, ChatCompletionStream, StreamEnd, StreamInterruptedError, connect
 from chunkfold.cli import serve as serving
 from chunkfold.cli.scripts import Script, in_pieces, script_from
 from chunkfold.recording import RecordedRead, Recording
@@ -237,6 +237,19 @@ def test_what_a_model_says(serve: Callable[..., Served], client: httpx.Client, s
         ("x", "raw", '{"cut'),
     ]
     assert completion.usage.total_tokens == 5 + (completion.usage.completion_tokens or 0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_finish_reason_that_says_that_it_failed(
+    serve: Callable[..., Served], client: httpx.Client, stream: bool
+) -> None:
+    """Was once wrong: the script ended `serve`."""
+    served = serve(script="[[answers]]\ntext = 'Hel'\nfinish_reason = 'error'\n")
+    with client.stream("POST", served.url, json={"stream": stream}) as response:
+        reading = ChatCompletionStream(response)
+        with pytest.raises(APIError, match="finish reason 'error'"):
+            reading.read()
+    assert (reading.snapshot.text, reading.snapshot.finish_reason) == ("Hel", "error")
 
 
 def test_an_error_in_the_middle(serve: Callable[..., Served], client: httpx.Client) -> None:

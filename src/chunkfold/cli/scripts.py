@@ -165,7 +165,7 @@ class ScriptedAnswer:
             return self._sent_json({"error": error}, code if isinstance(code, int) and 400 <= code <= 599 else 500)
         parser = ChatCompletionParser()
         parser.feed(self._stream({**options, "stream_options": {"include_usage": True}}).body)
-        return self._sent_json(parser.completion().model_dump(mode="json", exclude_none=True))
+        return self._sent_json(parser.snapshot.model_dump(mode="json", exclude_none=True))
 
     def _stream(self, options: Mapping[str, Any]) -> StreamBuilder:
         script, streamed = self.script, options.get("stream_options")
