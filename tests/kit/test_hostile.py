@@ -175,6 +175,10 @@ def test_a_function_may_return_a_dict_or_an_object(value: Any) -> None:
     assert as_reading(value) == Reading(texts=("Hi",), calls=(Call("f", "{}", "7"),), usage={})
 
 
+def test_a_completion_without_choices_has_no_text_and_no_finish_reason() -> None:
+    assert as_reading({"choices": []}) == Reading(texts=(), calls=(), finish_reason="")
+
+
 def test_a_function_that_always_says_the_same_is_not() -> None:
     verdicts = {
         verdict.stream.name: verdict for verdict in hold(lambda _: {"text": "Hi", "tool_calls": []}, STREAMS.values())
