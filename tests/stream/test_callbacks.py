@@ -68,6 +68,23 @@ def test_a_callback_at_the_end_takes_no_chunks_from_the_loop(
     assert stream.read() is stream.completion()
 
 
+@each_case("read", [next, ChatCompletionStream.read, ChatCompletionStream.events], ids=["next", "read", "events"])
+def test_a_callback_at_the_end_takes_no_chunk_that_the_end_of_the_body_completes(
+    read: Callable[[ChatCompletionStream], object],
+) -> None:
+    def at_the_end(stream: ChatCompletionStream) -> None:
+        with pytest.raises(StreamConsumedError):
+            read(stream)
+        ends.append(stream.end)
+
+    ends: list[StreamEnd | None] = []
+    stream = ChatCompletionStream([HELLO, HELLO.rstrip()]).observe(on_end=at_the_end)
+    received: list[str] = []
+    with pytest.raises(IncompleteStreamError):
+        received.extend(chunk.text for chunk in stream)
+    assert (received, ends) == (["Hello", "Hello"], [StreamEnd.TRUNCATED])
+
+
 @pytest.mark.parametrize(
     ("leave", "reads", "most"),
     [("close", [HELLO * 2000], 1999), ("drain", [HELLO * 2000], 0), ("drain", [HELLO * 2, HELLO], 0)],

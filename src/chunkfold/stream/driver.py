@@ -341,7 +341,11 @@ class StreamDriver:
         if self._closed:  # by another thread, which is about to leave: the source may have ended because of that
             self._parser.leave()
         elif not isinstance(fault, DeadlineReachedError):
-            self._give(end_of_body(self._parser, fault, is_transport=True))
+            self._is_parsing = True
+            try:
+                self._give(end_of_body(self._parser, fault, is_transport=True))
+            finally:
+                self._is_parsing = False
         return True
 
     # Leaving
