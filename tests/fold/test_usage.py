@@ -169,3 +169,12 @@ def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:
     parser = fold(chunk({"content": "a"}, choice={"usage": {"prompt_tokens": "many"}}), chunk({}, finish_reason="stop"))
     assert parser.completion().usage.model_dump(exclude_unset=True) == {"raw_values": {"prompt_tokens": "many"}}
     assert noted(parser) == {"CF209"}
+
+
+@pytest.mark.parametrize("place", ["top", "choice", "x_groq"])
+def test_details_of_a_wrong_type_are_kept_as_they_were_sent(place: str) -> None:
+    usage = {"usage": {"total_tokens": 5, "prompt_tokens_details": "7"}}
+    sent = {"top": usage, "choice": {"choice": usage}, "x_groq": {"x_groq": usage}}[place]
+    parser = fold(*said({"content": "a"}), chunk({}, **sent))
+    assert parser.completion().usage.raw_values == {"prompt_tokens_details": "7"}
+    assert {one.rule.id for one in parser.anomalies} & {"CF209", "CF215"} == {"CF209"}

@@ -44,11 +44,11 @@ _STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
     "refusal": ("top_logprobs",),
 }
 _LISTS: Final = frozenset({*_MESSAGE_LISTS, "choices", "refusal", "top_logprobs", "thinking"})
-# The integers that the models know, by the key of the object they are in.
+# The integers that some providers spell, by the key of the object they are in.
 _INTEGERS: Final[dict[str, frozenset[str]]] = {
     "": frozenset({"created"}),
     **dict.fromkeys(("choices", "tool_calls"), frozenset({"index"})),
-    "usage": frozenset(CompletionUsage.model_fields),
+    "usage": frozenset(CompletionUsage.model_fields.keys() - _STRUCTURE["usage"]),
     "prompt_tokens_details": frozenset(PromptTokensDetails.model_fields),
     "completion_tokens_details": frozenset(CompletionTokensDetails.model_fields),
 }
