@@ -160,6 +160,12 @@ def test_comments_behind_a_refusal_hide_no_error() -> None:
     assert (error.message, error.code) == ("bad", "c")
 
 
+@each_case("body", [b'{"error":{"message":"bad\n: worse"}}', b'{"error"\n:{"message":"bad : worse"}}'])
+def test_a_line_of_the_error_that_begins_with_a_colon_is_no_comment(body: bytes) -> None:
+    assert str(error_from_response(503, {}, body)) == "HTTP 503: bad : worse"
+    assert str(parsed(body).error) == "bad : worse"
+
+
 # How long to wait
 
 

@@ -49,11 +49,12 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
 
 
 def _without_comments(body: bytes) -> bytes:
-    """A body without the comments after it, which a gateway adds to keep the connection alive."""
+    """A JSON body without the comments after it, which a gateway adds to keep the connection alive."""
     first = _COMMENT.search(body)
     if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
         return body
-    return body[: first.start()]
+    before = body[: first.start()].rstrip()
+    return before if before.endswith((b"}", b"]")) else body  # else the colon is one within the JSON
 
 
 def _with_delta(choice: Any) -> Any:
