@@ -239,10 +239,11 @@ class OneChoice:
         """The chunk with all its choices as choice 0, and without their finish reasons."""
         check_instance("chunk", chunk, ChatCompletionChunk, A_CHUNK)
         for choice in filterfalse(brings_tool_message, chunk.choices):
+            last = self._finished
             if outcome_of(choice.finish_reason) is not None:
                 self._finished = choice
-            elif (last := self._finished) is not None and choice.index != last.index:
-                self._finished = None if says_something(fields_of(choice.delta)) else last
+            elif last is not None and choice.index != last.index and says_something(fields_of(choice.delta)):
+                self._finished = None
         return [_replaced(chunk, choices=[self._as_first(choice) for choice in chunk.choices])]
 
     def close(self) -> list[ChatCompletionChunk]:
