@@ -259,6 +259,13 @@ def test_a_very_long_word_is_not_searched(word: str) -> None:
     assert memory.peak < len(word) * 5
 
 
+def test_an_error_is_read_in_the_shape_in_which_it_was_found() -> None:
+    """Under another event name, a type of error alone makes none."""
+    base = {"status_code": 1002, "status_msg": "rate limit"}
+    error = failure_of(data({"type": "error", "base_resp": base}, "progress"))
+    assert (str(error), error.code) == ("rate limit", 1002)
+
+
 def test_the_text_beside_an_error_is_not_copied() -> None:
     data = b'{"error":{"message":"m"},"choices":[{"delta":{"content":"%b"}}]}' % (b"x" * 10**6 + "\U0001f600".encode())
     with traced() as memory:
