@@ -86,10 +86,12 @@ ERRORS = {
     "in an envelope": b'{"error": {"message": "?"}}',
     "as a text": b'{"error": "?"}',
     "beside a phrase": b'{"error": "Bad Request", "message": "?"}',
+    "as a phrase": b'{"error": "?", "message": "Bad Request"}',
     "in a list": b'{"detail": [{"msg": "?"}, {"msg": "more"}]}',
     "in a list of errors": b'{"errors": [{"message": "?"}, {"message": "more"}]}',
     "passed on": b'{"error": {"message": "Provider returned error", "metadata": {"raw": "?"}}}',
     "as a parameter": b'{"error": {"message": "Param Incorrect", "param": "of the request: ?"}}',
+    "beside a parameter": b'{"error": {"message": "?", "param": "of the request"}}',
     "in a status": b'{"base_resp": {"status_code": 1002, "status_msg": "?"}}',
     "as the answer": b'{"choices": [{"delta": {"content": "?"}, "finish_reason": "error_finish"}]}',
 }
@@ -100,6 +102,18 @@ ERRORS = {
 def test_a_large_error_takes_six_times_its_bytes_at_most(name: str, size: int) -> None:
     """Half a character makes Python take two bytes for each of the others, and the text is made again without it."""
     body = b"data: %b\n\n" % ERRORS[name].replace(b"?", b"\\ude00" + b"a" * (size - 200))
+    with traced() as memory:
+        parser, _ = parsed_with_chunks(body)
+        assert isinstance(parser.error, APIError)
+        str(parser.error)
+    assert memory.peak < 6.2 * size
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_large_error_with_one_wide_character_takes_six_times_its_bytes_at_most(name: str) -> None:
+    """Because of it, Python takes four bytes for each of the others."""
+    size = 2 * MIB
+    body = b"data: %b\n\n" % ERRORS[name].replace(b"?", WIDE + b"a" * (size - 200))
     with traced() as memory:
         parser, _ = parsed_with_chunks(body)
         assert isinstance(parser.error, APIError)

@@ -13,7 +13,7 @@ from chunkfold.json_text.surrogates import scrub
 from chunkfold.json_text.values import is_integer, is_list, is_object, objects_in
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.shared import ErrorObject
-from chunkfold.wire.envelopes import error_value, first_message, message_of
+from chunkfold.wire.envelopes import LONGEST_JOINED, error_value, first_message, message_of
 from chunkfold.wire.headers import request_id, retry_after, seconds_in
 from chunkfold.wire.repairs import is_too_deep
 from chunkfold.wire.statuses import status_of
@@ -88,7 +88,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields["message"] = first_message(fields) or first_message(beside) or message_of(value)
     elif isinstance(value, str) and (details := first_message(beside)):
         # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
-        fields["message"] = details if details.startswith(value) else f"{value}: {details}"
+        joined = f"{value[:LONGEST_JOINED]}: {details[:LONGEST_JOINED]}"
+        fields["message"] = details if details.startswith(value) else joined
     # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
     fields.setdefault("code", outer.get("code"))
     fields.setdefault("type", outer.get("error_type") or outer.get("type"))

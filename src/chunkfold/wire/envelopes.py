@@ -34,7 +34,7 @@ _TEXT_IS_ERROR: Final = "error_finish"
 _EVENT_AS_TEXT: Final = re.compile(r"\s*(?:id:\S*\s+)?event:\s*error\s+:HTTP_STATUS/(\d+)\s+data:(.*)", re.DOTALL)
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _MESSAGES: Final = ("delta", "message")
-_LONGEST_JOINED: Final = 2**16  # characters of a message that is joined to others; it may be as large as the event
+LONGEST_JOINED: Final = 2**16  # characters of a message that is joined to others; it may be as large as the event
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
     *("content_block_start", "content_block_delta", "content_block_stop"),
@@ -238,7 +238,7 @@ def message_of(value: Any, levels: int = 4) -> str | None:
         return value or None
     if levels and is_list(value):
         texts = filter(None, (message_of(item, levels - 1) for item in value))
-        return "; ".join(text[:_LONGEST_JOINED] for text in texts) or None
+        return "; ".join(text[:LONGEST_JOINED] for text in texts) or None
     if is_object(value):
         return first_message(value, levels - 1) if levels else None
     return None if value is None or value is True else excerpt(value)
