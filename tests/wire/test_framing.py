@@ -361,6 +361,15 @@ def test_a_null_among_the_tool_calls_of_a_completion_is_skipped() -> None:
     assert "CF217" in noted(parser)
 
 
+@each_case("indexes", [(0, 0), (None, 0), (1, None)])
+def test_calls_of_a_completion_are_told_apart_by_their_places(indexes: tuple[int | None, ...]) -> None:
+    """Whatever index they have. Was once wrong: the arguments of one were appended to those of the other."""
+    calls = [{"index": index, "function": {"name": "get", "arguments": "{}"}} for index in indexes]
+    choice = {"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}
+    for body in (compact({**COMPLETION, "choices": [choice]}), stream({"choices": [choice]})):
+        assert [call.arguments for call in parsed(body).completion().tool_calls] == ["{}", "{}"]
+
+
 def test_calls_of_a_completion_without_an_index_stay_apart() -> None:
     """A null is no index, as in a whole message of a stream. Was once wrong: one name continued the other."""
     calls = [{"index": None, "function": {"name": name, "arguments": ""}} for name in ("get", "get_weather")]

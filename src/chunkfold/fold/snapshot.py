@@ -142,12 +142,9 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
     if is_flagged and "content" in fields:
         extra.setdefault("extra_content", {"google": {"thought": True}})
     if "tool_calls" in fields:
-        # Whole calls are identified by their places.
+        # Whole calls are identified by their places, whatever index they have.
         calls: list[ChoiceDeltaToolCall] = fields["tool_calls"]
-        fields["tool_calls"] = [
-            call if vars(call).get("index") is not None else call.model_copy(update={"index": place})
-            for place, call in enumerate(calls)
-        ]
+        fields["tool_calls"] = [call.model_copy(update={"index": place}) for place, call in enumerate(calls)]
     return validate_leniently(ChoiceDelta, {**extra, **fields})[0]
 
 

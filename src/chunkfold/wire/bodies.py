@@ -65,8 +65,7 @@ def _with_delta(choice: Any) -> Any:
     delta = dict(fields.pop("message"))
     if is_list(calls := delta.get("tool_calls")):
         delta["tool_calls"] = [
-            {**call, "index": place} if is_object(call) and call.get("index") is None else call
-            for place, call in enumerate(calls)
+            {**call, "index": place} if is_object(call) else call for place, call in enumerate(calls)
         ]
     return {**fields, "delta": delta}
 
