@@ -65,6 +65,11 @@ def test_audio_whose_pieces_end_in_line_ends(data: bytes) -> None:
     assert audio_events([base64.encodebytes(data).decode()] * 2) == (data * 2, data * 2)
 
 
+def test_a_line_end_after_audio_that_is_cut() -> None:
+    """The texts are joined, as they are without it."""
+    assert audio_events(["QU", "JD", "REVG\n"]) == (b"ABCDEF", b"ABCDEF")
+
+
 def test_audio_that_is_sent_as_the_content() -> None:
     """vLLM-Omni does so. Many chunks in a row are alike, so a short path could take them."""
     texts, sounds = [f"word {n} " for n in range(20)], [b"sound %d" % n for n in range(20)]

@@ -24,6 +24,8 @@ MESSAGES = {
         ([whole({"content": "w"}), whole({"content": "wh"}), whole({"content": "whole"}, "stop")], "whole", 1),
     "several, of which the last is empty: the one before it":
         ([whole({"content": "whole"}), whole({"role": "assistant", "content": ""}, "stop")], "whole", 1),
+    "several, of which the last has an unknown field alone: the last":
+        ([whole({"content": "w"}), whole({"thinking_blocks": [{"type": "redacted", "data": "x"}]}, "stop")], "", 1),
     "after deltas, as at the end of MiniMax: the deltas hold":
         ([chunk({"content": "de"}), chunk({"content": "lta"}), whole({"content": "whole"}, "stop")], "delta", 0),
     "around deltas":
@@ -119,6 +121,16 @@ def test_a_flagged_thought_of_a_message_is_reasoning_whatever_else_the_deltas_br
     message = parser.completion().message
     assert (message.content, message.reasoning, message.model_extra) == (None, "hm", {"extra_content": signed})
     assert ["".join(one.text for one in chunks), "".join(one.reasoning for one in chunks)] == ["", "hm"]
+
+
+def test_what_is_beside_the_flag_of_a_message_stays() -> None:
+    flagged = {"google": {**THOUGHT["google"], "thought_signature": "s"}}
+    message = fold(whole({"content": "hm", "extra_content": flagged}, "stop")).completion().message
+    assert (message.reasoning, message.model_extra) == ("hm", {"extra_content": {"google": {"thought_signature": "s"}}})
+
+
+def test_an_empty_message_has_its_role() -> None:
+    assert fold(whole({"role": "model", "content": ""}, "stop")).completion().message.role == "model"
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "u"}}
