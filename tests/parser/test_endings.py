@@ -188,7 +188,16 @@ def test_a_late_fault_is_refused_where_it_is_named(way_out: str) -> None:
     assert (parser.error is not None and parser.error.__cause__) is (BROKEN_LINE if way_out == "interrupt" else None)
 
 
-@each_case("fault", [ConnectionResetError(), OSError(10**5000)], ids=["none", "more digits than are printed"])
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+@each_case(
+    "fault",
+    [ConnectionResetError(), OSError(10**5000), UnprintableError()],
+    ids=["none", "more digits than are printed", "it raises"],
+)
 def test_a_transport_that_fails_without_a_message(fault: Exception) -> None:
     parser = ChatCompletionParser()
     parser.feed(HI)
