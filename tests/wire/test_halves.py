@@ -177,3 +177,12 @@ def test_halves_go_to_the_call_of_their_fragment(fragments: list[Any], expected:
 def test_halves_in_lists_are_joined(sent: Callable[[str], Any], view: str) -> None:
     halves = [chunk(sent(half)) for half in "\ud83d\ude00"]
     assert getattr(parsed(stream(*halves)).snapshot, view) == "\U0001f600"
+
+
+def test_what_identifies_a_held_half_has_none_itself() -> None:
+    """As in the chunk before, which brought the first half of the text."""
+    fragment = {"index": 0, "id": "a\ud83d", "function": {"name": "f", "arguments": "x\ud83d"}}
+    parser = ChatCompletionParser()
+    chunks = [*parser.feed(stream(calls(fragment)).removesuffix(sse()[0])), *parser.close()]
+    sent = [call for one in chunks for call in one.choices[0].delta.tool_calls or ()]
+    assert [(call.id, call.function and call.function.arguments) for call in sent] == [("a�", "x"), ("a�", "�")]
