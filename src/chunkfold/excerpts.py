@@ -58,7 +58,7 @@ def printed(value: Any) -> str:
         return short_repr(value)
 
 
-def message_of(exc: BaseException) -> str:
+def exception_text(exc: BaseException) -> str:
     """The message of an exception of another library; "" if it has none, or if making it fails."""
     try:
         return str(exc)

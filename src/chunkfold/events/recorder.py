@@ -25,7 +25,7 @@ from chunkfold.events.types import (
     text_grown,
     usage_received,
 )
-from chunkfold.excerpts import excerpt, message_of
+from chunkfold.excerpts import exception_text, excerpt
 from chunkfold.fold.audio import AudioDecoder
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.tool_call import ToolCall
@@ -228,7 +228,7 @@ def _parsed(call: ChatCompletionMessageToolCall, budget: _ValueBudget) -> tuple[
     except ParseError as error:
         return None, _without_frames(error)
     except Exception as error:  # noqa: BLE001 - validators are the user's, and must not break the stream
-        reason = f"{type(error).__name__}: {excerpt(message_of(error))}"
+        reason = f"{type(error).__name__}: {excerpt(exception_text(error))}"
         msg = f"the type of {excerpt(call.name)} failed to validate: {reason}"
         failure = ParseError(msg, text=call.arguments)
         failure.__cause__ = error  # with its traceback, which shows where the validator failed

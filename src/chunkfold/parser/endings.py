@@ -19,7 +19,7 @@ from chunkfold.errors import (
     StreamEnd,
     StreamInterruptedError,
 )
-from chunkfold.excerpts import excerpt, message_of
+from chunkfold.excerpts import exception_text, excerpt
 from chunkfold.wire.bodies import is_compressed
 
 _BODY_EXCERPT: Final = 1024
@@ -163,7 +163,7 @@ def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> Inco
 
 def _interrupted(exc: BaseException) -> StreamInterruptedError:
     # h11 quotes what it could not read: it may be a secret
-    reason = message_of(exc).partition("bytearray(")[0].rstrip(": ")
+    reason = exception_text(exc).partition("bytearray(")[0].rstrip(": ")
     msg = f"the transport failed before the stream was complete: {excerpt(reason or type(exc).__name__)}"
     error = StreamInterruptedError(msg, end=StreamEnd.INTERRUPTED)
     error.__cause__ = exc
