@@ -23,6 +23,7 @@ from chunkfold.models.content import (
     fields_of,
     is_thought,
     read_part,
+    thought_flag,
 )
 from chunkfold.models.message import keep_order
 from chunkfold.models.shared import ChoiceLogprobs
@@ -140,7 +141,7 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
     if not fields and not extra:
         return None
     if is_flagged and "content" in fields:
-        extra.setdefault("extra_content", {"google": {"thought": True}})
+        extra.setdefault("extra_content", thought_flag())  # else the content would be taken for text
     if "tool_calls" in fields:
         # Whole calls are identified by their places, whatever index they have.
         calls: list[ChoiceDeltaToolCall] = fields["tool_calls"]

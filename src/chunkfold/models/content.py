@@ -197,6 +197,11 @@ def is_thought(fields: Fields) -> bool:
     return is_object(google) and google.get("thought") is True and isinstance(fields.get("content"), str)
 
 
+def thought_flag() -> dict[str, Any]:
+    """An `extra_content` that has only the flag."""
+    return {"google": {"thought": True}}
+
+
 def without_thought_flag(extra: Any) -> Any:
     """An `extra_content` without the flag; None if nothing else is in it."""
     if not is_object(extra) or not is_object(google := extra.get("google")) or "thought" not in google:
