@@ -316,8 +316,8 @@ OUTCOMES = {
          "content-filter", "Content Filter"],
     # With these the stream counts as failed.
     Outcome.ERROR:
-        [*("error", "network_error", "insufficient_system_resource", "abort", "overloaded_error", "API_ERROR",
-         "x_error"), *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error",
+        [*("error", "network_error", "insufficient_system_resource", "abort", "aborted", "overloaded_error",
+         "API_ERROR", "x_error"), *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error",
          "engine_overloaded"), *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL",
          "network-error", "network error"), *("malformed_tool_use", "malformed_model_output")],
     Outcome.OTHER: ["repetition", "?", "stopped?", "no", "errors", ": stop", "error_", "no error"],

@@ -109,9 +109,9 @@ FAILED_CHOICES = {
     # Shape 6: these have a chunk too, the one that says so.
     f"6 finish reason {word}": Envelope(data(chunk(None, word)), ANY, ANY, ANY)
     for word in (
-        *("error", "network_error", "insufficient_system_resource", "abort", "timeout", "cancelled", "api_error"),
-        *("overloaded_error", "rate_limit_error", "server_error", "upstream_error", "engine_overloaded", "new_error"),
-        *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "Error"),
+        *("error", "network_error", "insufficient_system_resource", "abort", "aborted", "timeout", "cancelled"),
+        *("api_error", "overloaded_error", "rate_limit_error", "server_error", "upstream_error", "engine_overloaded"),
+        *("new_error", "MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL", "Error"),
     )
 } | {
     "6 with an error in the choice": Envelope(

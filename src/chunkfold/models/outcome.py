@@ -30,7 +30,7 @@ _WORDS = {
         " error_toxic blacklist"
     ),
     Outcome.ERROR: (
-        "error network_error insufficient_system_resource abort timeout cancelled canceled engine_overloaded"
+        "error network_error insufficient_system_resource abort aborted timeout cancelled canceled engine_overloaded"
         " malformed_function_call function_call_filter malformed_response unexpected_tool_call too_many_tool_calls"
         " missing_thought_signature error_finish recover_stop malformed_tool_use malformed_model_output"
     ),
