@@ -183,6 +183,11 @@ ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its
     ),
     "a code in camel case in an envelope": ({"error": {"message": "x", "errorCode": "200"}}, {"code": "200"}),
     "a code before one in camel case": ({"error": {"message": "x", "code": "a"}, "errorCode": "b"}, {"code": "a"}),
+    "a code in the details (Anthropic)": ({"error": {"message": "x", "details": {"error_code": "a"}}}, {"code": "a"}),
+    "a code before one in the details": (
+        {"error": {"message": "x", "code": "a", "details": {"error_code": "b"}}},
+        {"code": "a"},
+    ),
     # FastAPI's `HTTPException` with an object, which gateways fill with the error of their upstream.
     "a detail": ({"detail": LIMIT}, OF_THE_LIMIT),
     "an error in a detail": ({"detail": {"error": LIMIT}}, OF_THE_LIMIT),
@@ -354,9 +359,16 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
     """It has the status of a rate limit, and no retry helps."""
     for fields in (
         {"type": "insufficient_quota", "code": "insufficient_quota"},
+        # OpenAI; the type may be another.
+        *({"code": f"{who}_spend_limit_exceeded", "type": "server_error"} for who in ("organization", "project")),
+        *({"code": code} for code in ("organization_usage_limit_exceeded", "credit_balance_exhausted")),
+        {"type": "rate_limit_error", "details": {"error_code": "enforced_spend_limit_reached"}},  # Anthropic
         {"type": "exceeded_current_quota_error"},  # Moonshot
         {"code": "1113"},  # Zhipu
         {"code": 1113},
+        {"code": "1309"},  # its coding plan has expired
+        *({"code": code} for code in ("CommodityNotPurchased", "PrepaidBillOverdue")),  # Alibaba
+        *({"code": code} for code in ("PostpaidBillOverdue", "BudgetLimitExceeded")),
         {"type": "budget_exceeded", "code": "429"},  # LiteLLM
     ):
         error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())

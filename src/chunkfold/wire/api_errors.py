@@ -95,6 +95,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     fields.setdefault("type", outer.get("error_type") or outer.get("type"))
     if fields["code"] is None:
         fields["code"] = fields.get("errorCode", outer.get("errorCode"))
+    if fields["code"] is None and is_object(details := fields.get("details")):
+        fields["code"] = details.get("error_code")  # Anthropic
     # FastAPI says where in the request something is wrong, and Llama Stack passes it on.
     for detail in (*objects_in(fields.get("detail")), *objects_in(fields.get("errors"))):
         if (loc := detail.get("loc")) and is_list(loc):

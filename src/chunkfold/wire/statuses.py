@@ -81,6 +81,8 @@ _WORD_STATUS: Final = _by_word(
         422: "unprocessable_entity unprocessable",
         429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
         " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
+        " credit_balance_exhausted organization_spend_limit_exceeded project_spend_limit_exceeded"
+        " organization_usage_limit_exceeded"
         " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
         " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate"
         " rpm_rate_limit_exceeded tpm_rate_limit_exceeded",
