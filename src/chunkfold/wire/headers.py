@@ -6,12 +6,17 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Protocol
 
-# Gateways forward the headers of their provider under names of their own: LiteLLM, Portkey, one-api. Of the providers,
-# Azure, AWS, OpenRouter, Mistral, Moonshot, MiniMax, DeepSeek, Zhipu, Kimi Code and NVIDIA have their own names.
+# Gateways have names of their own: LiteLLM, Portkey, one-api, Helicone, Cloudflare and Kong. So have Azure, AWS,
+# OpenRouter, Mistral, Moonshot, MiniMax, DeepSeek, Zhipu, Kimi Code, NVIDIA, SiliconFlow, Together, Baseten, Snowflake,
+# Oracle, IBM, Chutes, AI/ML API and GitHub. Venice's, `cf-ray`, comes from anyone behind Cloudflare, and would replace
+# the id in the body of an error.
 _REQUEST_IDS: Final = (
     *("x-request-id", "request-id", "x-litellm-call-id", "x-portkey-trace-id", "x-oneapi-request-id"),
+    *("helicone-id", "cf-aig-log-id", "x-kong-request-id"),
     *("apim-request-id", "x-amzn-requestid", "x-generation-id", "mistral-correlation-id", "msh-request-id"),
     *("minimax-request-id", "x-ds-trace-id", "x-log-id", "x-trace-id", "trace-id", "nvcf-reqid"),
+    *("x-siliconcloud-trace-id", "x-together-request-id", "x-baseten-request-id", "x-snowflake-request-id"),
+    *("opc-request-id", "x-global-transaction-id", "x-chutes-invocationid", "x-inference-id", "x-github-request-id"),
 )
 _WAIT_PREFIXES: Final = ("", "llm_provider-")
 _WAITS: Final = {"retry-after-ms": 1000, "retry-after": 1}  # how many of its units are a second
