@@ -313,7 +313,7 @@ OUTCOMES = {
     Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
     Outcome.CONTENT_FILTER:
         ["content_filter", "sensitive", "SAFETY", "RECITATION", "refusal", "content_filter: RECITATION",
-         "content-filter", "Content Filter"],
+         "content-filter", "Content Filter", "MODEL_ARMOR"],
     # With these the stream counts as failed.
     Outcome.ERROR:
         [*("error", "network_error", "insufficient_system_resource", "abort", "aborted", "overloaded_error",

@@ -27,7 +27,7 @@ _WORDS = {
     Outcome.CONTENT_FILTER: (
         "content_filter content_filtered safety sensitive recitation blocklist prohibited_content spii"
         " refusal guardrail_intervened moderation image_safety image_recitation image_prohibited_content language"
-        " error_toxic blacklist"
+        " error_toxic blacklist model_armor"
     ),
     Outcome.ERROR: (
         "error network_error insufficient_system_resource abort aborted timeout cancelled canceled engine_overloaded"
