@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from folded_payloads import chunk
+from folded_payloads import chunk, fold
 from pydantic import BaseModel
 
 from chunkfold import (
@@ -27,6 +27,13 @@ def test_a_snapshot_before_the_first_chunk() -> None:
     for snapshot in (ChatCompletionParser().snapshot, ChatCompletionAccumulator().snapshot):
         assert snapshot == ChatCompletion()
         assert (snapshot.text, snapshot.reasoning, snapshot.tool_calls, snapshot.finish_reason) == ("", "", [], None)
+
+
+def test_a_dump_without_unset_fields_is_a_completion() -> None:
+    """It was once without its `object`, which only chunks have sent."""
+    completion = fold(chunk({"content": "Hi"})).completion()
+    for snapshot in (completion, ChatCompletionAccumulator().snapshot):
+        assert snapshot.model_dump(exclude_unset=True)["object"] == "chat.completion"
 
 
 EVERYTHING = [

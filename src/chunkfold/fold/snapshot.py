@@ -5,7 +5,7 @@ A whole message that was sent beside or instead of deltas fills the gaps that th
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import short_repr
@@ -32,6 +32,8 @@ from chunkfold.models.tool_calls import ToolTypes, give_types
 if TYPE_CHECKING:
     from chunkfold.models.parts import PartStart
 
+_OBJECT: Final = ChatCompletion.model_fields["object"].default
+
 
 def completion_snapshot(
     extra: Mapping[str, Any],
@@ -41,7 +43,8 @@ def completion_snapshot(
     tools: ToolTypes,
 ) -> ChatCompletion:
     """The completion so far; it shares nothing with the fold. `extra` has its unknown fields."""
-    fields = {**head, "choices": [_choice_snapshot(choices[index]) for index in sorted(choices)]}
+    # With the `object`, so that a dump without unset fields is still a completion.
+    fields = {"object": _OBJECT, **head, "choices": [_choice_snapshot(choices[index]) for index in sorted(choices)]}
     if usage is not None:
         fields["usage"] = copied(usage)
     completion = validate_leniently(ChatCompletion, with_unknown(extra, fields))[0]
