@@ -160,7 +160,28 @@ async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> No
         assert provider.connections == 0
 
 
-# A context that is entered again
+# A context that is not entered, or entered again
+
+
+async def test_a_stream_that_was_not_opened_says_how(library: Any) -> None:
+    """Python alone says that a `_Connection` has no `read` and is not iterable."""
+    client = library.Client(transport=mock_transport(WHOLE, library=library))
+    opening: Any = connect(client, "POST", "https://provider.test/", json=ASKED)
+    with pytest.raises(TypeError, match=r"^expected `with connect"):
+        list(opening)
+    with pytest.raises(AttributeError, match=r"^read: expected `with connect"):
+        opening.read()
+    with opening as stream:
+        assert stream.read().text == "Hello"
+    async_client = library.AsyncClient(transport=mock_transport(WHOLE, library=library))
+    opening = aconnect(async_client, "POST", "https://provider.test/", json=ASKED)
+    with pytest.raises(TypeError, match=r"^expected `async with aconnect"):
+        async for _ in opening:
+            pass
+    with pytest.raises(AttributeError, match=r"^events: expected `async with aconnect"):
+        opening.events()
+    async with opening as stream:
+        assert (await stream.read()).text == "Hello"
 
 
 async def test_an_async_request_is_sent_once(library: Any) -> None:

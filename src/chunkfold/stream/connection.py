@@ -11,7 +11,7 @@ from contextlib import (
 )
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Unpack, cast
 
 from chunkfold.arguments import check_flag
 from chunkfold.errors import StreamConsumedError
@@ -172,9 +172,26 @@ def _sent_error() -> StreamConsumedError:
     return StreamConsumedError("this request was already sent: call `connect` or `aconnect` for another one")
 
 
-class _Connection(_GeneratorContextManager[ChatCompletionStream]):
+class _Unopened:
+    """Used as a stream outside of `with`, it says how to get the stream."""
+
+    _usage: ClassVar[str]
+
+    if not TYPE_CHECKING:  # a type checker only knows the context manager
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{name}: expected `{self._usage}`, which gives the stream", name=name, obj=self)
+
+        def __iter__(self) -> Any:
+            raise TypeError(f"expected `{self._usage}`, which gives the stream")
+
+        __aiter__ = __iter__
+
+
+class _Connection(_Unopened, _GeneratorContextManager[ChatCompletionStream]):
     """A generator as a context manager that raises an error of its own if it is entered twice."""
 
+    _usage = "with connect(...) as stream:"
     _is_entered = False
 
     def __enter__(self) -> ChatCompletionStream:
@@ -199,8 +216,10 @@ def _connection(request: _Request) -> Generator[ChatCompletionStream]:
             yield stream
 
 
-class _AsyncConnection(AbstractAsyncContextManager[AsyncChatCompletionStream]):
+class _AsyncConnection(_Unopened, AbstractAsyncContextManager[AsyncChatCompletionStream]):
     """A class, so that a connection that is open when the event loop ends leaves no open generator."""
+
+    _usage = "async with aconnect(...) as stream:"
 
     def __init__(self, request: _Request) -> None:
         self._request = request
