@@ -60,14 +60,16 @@ class Driven:
 
     @property
     def is_kept_by_httpx(self) -> bool:
-        """Whether a task was cancelled where httpx keeps a new connection for good: as it waits for its own lock of it.
+        """Whether a task was cancelled where httpx keeps a connection for good.
 
-        A scope is shielded there, but not from asyncio's own `Task.cancel`.
+        That is as it waits for its own lock of a new one, and as it closes a response whose body has ended. A scope is
+        shielded there, but not from asyncio's own `Task.cancel`.
         """
-        return self.was_in >= {
+        waits_for_lock = {
             ("httpcore", "AsyncConnectionPool.handle_async_request"),
             ("httpcore", "AsyncLock.__aenter__"),
         }
+        return self.was_in >= waits_for_lock or ("httpcore", "AsyncHTTP11Connection._response_closed") in self.was_in
 
     def __await__(self) -> Generator[Any, Any, None]:
         resume: Callable[[Any], Any] = self.coroutine.send
@@ -248,6 +250,13 @@ async def see_it_fail(to: Asked) -> None:
 async def test_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
     """From opening the connection to the wait after `[DONE]`."""
     ends = await cancel_everywhere(library, Answer(SOON), cancelling, use_it_whole)
+    assert StreamEnd.FINISHED in ends
+
+
+@every_cancelling_over_both
+async def test_cancelled_anywhere_as_the_body_ends(library: Any, cancelling: Cancelling) -> None:
+    """Without `[DONE]` it is the client that closes the response, inside of the read."""
+    ends = await cancel_everywhere(library, Answer(SOON[:-2]), cancelling, use_it_whole)
     assert StreamEnd.FINISHED in ends
 
 
