@@ -59,6 +59,11 @@ class Anomaly:
         """The first place, as text: "byte 120: choices[0].delta.role: expected a string, received int"."""
         return f"byte {self.offset}: {self.detail}" if self.detail else f"byte {self.offset}"
 
+    def __str__(self) -> str:
+        """The rule, how often it was triggered, and the first place."""
+        often = "" if self.count == 1 else f"{self.count} times, first "
+        return f"{self.rule} ({often}at {self.first})"
+
 
 UNFINISHED_BLOCK: Final = Rule(
     "CF101",

@@ -64,6 +64,14 @@ def test_an_anomaly_has_its_rule_a_count_and_the_first_place() -> None:
     assert str(null.offset) in null.first
 
 
+def test_an_anomaly_reads_in_a_log() -> None:
+    role = delta(role="assistant") + delta(role="model") + STOP + DONE
+    (once,) = parsed(role).anomalies
+    assert str(once) == f"CF204: the role changes within the stream (at {once.first})"
+    (often,) = parsed(HI + b"data: null\n\n" * 3 + STOP + DONE).anomalies
+    assert str(often) == f"CF105: an event whose data is null (3 times, first at byte {len(HI)})"
+
+
 def test_anomalies_can_be_read_while_it_runs() -> None:
     parser = ChatCompletionParser()
     parser.feed(HI)
