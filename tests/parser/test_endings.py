@@ -263,6 +263,8 @@ def test_an_unexplained_object_is_quoted_in_bounds_and_escaped() -> None:
         {"id": "c", "created": 1},
         {"id": "c", "model": "m"},
         {"choices": None},
+        {"choices": None, "created": 1, "model": "m"},
+        {"choices": {}, "status": "ok"},
         {"usage": None},
         {"usage": {"total_tokens": 3}, "provider": "p"},
         {"prompt_filter_results": [{"prompt_index": 0}]},
@@ -279,6 +281,12 @@ def test_what_a_chunk_without_choices_may_be_is_no_unexplained_object(payload: d
     parser = play(HI + event(payload) + DONE)
     assert parser.end is StreamEnd.DONE
     assert "CF219" not in {one.rule.id for one in parser.anomalies}
+
+
+def test_null_choices_alone_are_no_other_api() -> None:
+    """Was once wrong: they counted as events of another API."""
+    for choices in (None, {}, []):
+        assert play(event({"choices": choices, "model": "m"}) + DONE).end is StreamEnd.EMPTY
 
 
 # Recorded bodies

@@ -191,7 +191,7 @@ NULLS = [
 
 @pytest.mark.parametrize(("data", "expected"), NULLS)
 def test_a_null_is_an_absent_field(data: Any, expected: Any) -> None:
-    """The fold notes what is missing (CF201, CF202, CF210), however it is missing."""
+    """The fold notes what is missing (CF202, CF210), however it is missing. Choices are an empty list then (CF201)."""
     assert parse(data).chunks == parse(expected).chunks == [ChatCompletionChunk.model_validate(expected)]
 
 

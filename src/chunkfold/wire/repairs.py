@@ -95,10 +95,11 @@ def _is_essential(wrong: WrongType) -> bool:
 
 
 def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
-    """A null instead of a default is an absent field; some languages write an empty list and an empty object alike."""
+    """A null instead of a default is an empty field; some languages write an empty list and an empty object alike."""
     choices = fields.get("choices", ())
     if choices is None or choices == {}:
-        del fields["choices"]  # noted by the fold (CHOICES_MISSING)
+        fields["choices"] = []
+        notes.append((anomalies.CHOICES_MISSING, ""))
     elif is_list(choices) and None in choices:
         fields["choices"] = [choice for choice in choices if choice is not None]
         notes.append((anomalies.FIELD_NULL_ITEM, ""))
