@@ -169,6 +169,9 @@ def test_halves_go_to_the_call_of_their_fragment(fragments: list[Any], expected:
     ("sent", "view"),
     [
         (lambda half: {"content": [{"type": "text", "text": half}]}, "text"),
+        (lambda half: {"content": [half]}, "text"),
+        (lambda half: {"content": half if half == "\ud83d" else [half]}, "text"),
+        (lambda half: {"content": [half, 5] if half == "\ud83d" else half}, "text"),
         (lambda half: {"content": [{"type": "thinking", "thinking": half}]}, "reasoning"),
         (lambda half: {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": half}]}]}, "reasoning"),
         (lambda half: {"reasoning_details": [None, {"type": "reasoning.text", "text": half}]}, "reasoning"),

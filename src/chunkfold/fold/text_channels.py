@@ -23,8 +23,8 @@ class Channel(NamedTuple):
     """The place of one text of a chunk, and the key that identifies it."""
 
     key: tuple[Any, ...]  # within the stream, the choice's index first
-    holder: dict[str, Any]  # has the text under `name`
-    name: str
+    holder: Any  # the object or, of a bare text in a content list, the list that has the text under `name`
+    name: Any
     field: str  # of the delta, which the text is part of
     inner: tuple[str, ...] = ()  # the keys from that field down to the text
     item: dict[str, Any] | None = None  # if that field is a list: what identifies the item
@@ -32,7 +32,7 @@ class Channel(NamedTuple):
     @property
     def text(self) -> str:
         """The text, "" if there is none or the value is not text."""
-        text = self.holder.get(self.name)
+        text = self.holder.get(self.name) if is_object(self.holder) else self.holder[self.name]
         return text if isinstance(text, str) else ""
 
 
@@ -97,7 +97,11 @@ def _message_channels(choice: int, sent: ChoiceDelta) -> Iterator[Channel]:
 
 def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:
     """The texts in a content list; its text continues the channel of plain content."""
-    for part in filter(is_object, parts):
+    for place, part in enumerate(parts):
+        if isinstance(part, str):
+            yield Channel((choice, "content"), parts, place, "content")
+        if not is_object(part):
+            continue
         yield Channel((choice, "content"), part, "text", "content")
         for key, type_ in _PART_TYPES.items():
             inner = part.get(key)
