@@ -42,7 +42,9 @@ ENDINGS = [
     Ending("an error", b'error: {"code":400}\n', error=b'{"code":400}'),
     Ending("an error without end", b'error: {"code":400}', error=b'{"code":400}'),
     Ending("an error that is no JSON", b"error: oops\n", error=b"oops"),
-    Ending("an error beside data is none", b"error: {}\ndata: a\n", event(b"a")),
+    Ending("an error before data", b'error: {"a":1}\ndata: a\n', event(b"a"), error=b'{"a":1}'),
+    Ending("an error after data", b'data: a\nerror: "b"', event(b"a"), error=b'"b"'),
+    Ending("an empty error beside data is none", b"error: {}\ndata: a\n", event(b"a")),
 ]  # fmt: skip
 
 
@@ -78,7 +80,14 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
         (b"data: a\n\nid: 1\nerror: {}\n\n", [event(b"{}", "error", id="1", offset=9)]),
         (b"error: {}\n\nerror: []\n\n", [event(b"{}", "error"), event(b"[]", "error", offset=11)]),
         (b"error: oops\n\nerror\n\n", [event(b"oops", "error"), event(b"", "error", offset=13)]),
-        (b"error: {}\ndata: a\n\n", []),
+        *((b"data: a\nerror:%b\n\n" % value, []) for value in (b"", b" {}", b" []", b' ""', b" null", b" oops")),
+        (b'error: {"a":1}\ndata: a\n\n', [event(b'{"a":1}', "error")]),
+        (b'id: 1\ndata: a\nerror: "b"\n\n', [event(b'"b"', "error", id="1")]),
+        (
+            b'data: a\n\nid: 1\ndata: b\n{"error":{"code":1}}\n\n',
+            [event(b'{"error":{"code":1}}', "error", id="1", offset=9)],
+        ),
+        (b"event: error\n: oops\ndata: a\n\n", []),
         (b"ERROR: {}\n\n", []),
         (b'data: a\n\n{"error":{"code":1}}\n\n', [event(b'{"error":{"code":1}}', "error", offset=9)]),
         (b': a\n\n{ "error" : "oops"}\n\n', [event(b'{ "error" : "oops"}', "error", offset=5)]),
@@ -90,7 +99,7 @@ def test_without_data_or_error_nothing_is_unfinished(body: bytes) -> None:
         (b'event: error\n{"message":"oops"}\n\n', [event(b'{"message":"oops"}', "error")]),
     ],
 )
-def test_a_block_with_a_field_error_and_without_data_is_shown(body: bytes, expected: list[ServerSentEvent]) -> None:
+def test_an_error_in_a_block_is_shown(body: bytes, expected: list[ServerSentEvent]) -> None:
     for pieces in in_every_cut(body):
         decoded = decode(pieces)
         assert [event for event in decoded.discarded if event.event == "error"] == expected

@@ -88,6 +88,8 @@ def test_the_error_of_a_refused_response_that_is_an_event_stream(first: bytes) -
         b"event: error\ndata: overloaded\n\n",
         b'event: error\ndata: {\ndata: "message": "overloaded"\ndata: }\n\n',
         b'error: {"code": 503, "message": "overloaded"}\n\n',
+        b'data: {}\nerror: {"code": 503, "message": "overloaded"}\n\n',
+        b'data: {"error": {"message": "overloaded"}}\nerror: null\n\n',
     ],
 )
 def test_the_error_of_a_refused_response_that_is_an_error_event(body: bytes) -> None:

@@ -123,6 +123,19 @@ def test_an_error_in_a_block_with_other_lines(block: bytes, text: str) -> None:
         assert (parser.end, str(parser.error), parser.snapshot.text) == (StreamEnd.FAILED, "m", text)
 
 
+@each_case(
+    "first", [b'{"choices":[]}', b'{"choices":null,"model":""}', b'{"id":"","choices":[],"prompt_filter_results":[]}']
+)
+def test_an_error_event_may_begin_with_a_chunk_without_choices(first: bytes) -> None:
+    """Was once wrong: that chunk was the error, and the text behind it was lost."""
+    lines = b"data: " + first + b"\n" + data(chunk("a")).rstrip() + b'\ndata: {"message":"m"}\n'
+    for last in (b"", b"data: [DONE]\n"):
+        parser = parsed(b"event: error\n" + lines + last + b"\n")
+        assert (str(parser.error), parser.snapshot.text) == ("m", "a")
+    for event in (b'{"choices":[],"error":{"message":"m"}}', b'{"choices":null,"message":"m"}'):
+        assert failure_of(b"event: error\ndata: " + event + b"\ndata: at f.py\n\n").message == "m"
+
+
 @each_case("comment", [b"ping timeout", b"processing failed", b"503", b"heartbeat lost"])
 def test_a_comment_that_only_begins_like_a_keep_alive_is_an_error(comment: bytes) -> None:
     assert failure_of(b"event: error\n: " + comment + b"\n\n").message == comment.decode()
@@ -139,6 +152,72 @@ def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
         assert failure_of(b"event: error\n" + lines + b"\n").message == "overloaded"
     body = data(chunk("a")) + b"event: error\n\n: x\n\nevent: ping\n: x\n\n" + data(chunk("b", "stop")) + DONE
     assert parsed(body).completion().text == "ab"
+
+
+# Beside the data of an event
+
+
+CHUNK = data(chunk("a", "stop")).rstrip() + b"\n"
+CUT_CHUNK = CHUNK[:-9] + b"\n"
+LAST = b"data: [DONE]\n"
+A_FIELD = b'error: {"message":"m"}\n'
+
+
+@each_case("error", [A_FIELD, A_BARE_ERROR, IN_LINES])
+@each_case(
+    ("before", "behind", "text"),
+    [
+        *((CHUNK, behind, "a") for behind in (b"", LAST, b"id: 1\n" + LAST, CUT_CHUNK)),
+        *(
+            (CHUNK + LAST, b"", "a"),
+            (CHUNK * 2, LAST, "aa"),
+            (CHUNK, CHUNK + LAST, "aa"),
+            (b"id: 1\n", CHUNK + LAST, "a"),
+        ),
+        *(
+            (CUT_CHUNK, LAST, ""),
+            (CHUNK + CUT_CHUNK, b"", "a"),
+            (b"id: 1\n", LAST, ""),
+            (b"data:\n", b"", ""),
+            (b"data:\n", LAST, ""),
+        ),
+    ],
+)
+def test_an_error_beside_data(error: bytes, before: bytes, behind: bytes, text: str) -> None:
+    """Was once wrong: as a field it was lost, and a `[DONE]` of the same block hid it."""
+    block = before + error + behind
+    for ending in (block + b"\n", block, block.removesuffix(b"\n")):
+        for line_end in (b"\n", b"\r\n", b"\r"):
+            body = (data(chunk("", "stop")) + ending).replace(b"\n", line_end)
+            for size in (len(body), 1, 5):
+                parser = parsed(body, size)
+                assert (parser.end, str(parser.error), parser.snapshot.text) == (StreamEnd.FAILED, "m", text)
+
+
+def test_an_error_beside_data_drops_nothing_of_the_event_before() -> None:
+    for error in (A_FIELD, A_BARE_ERROR, IN_LINES):
+        assert parsed(CUT_CHUNK + b"\n" + error + CHUNK + b"\n").end is StreamEnd.INVALID
+        assert parsed(CHUNK + b"\n" + error + CHUNK + b"\n").snapshot.text == "aa"
+
+
+@each_case("value", [b"null", b"false", b"{}", b"[]", b"[{}]", b'""', b"", b"oops", b"{oops"])
+def test_an_empty_error_beside_data_is_none(value: bytes) -> None:
+    for lines in (CHUNK + b"error: %b\n" % value, b"error: %b\n" % value + CHUNK):
+        for ending in (b"\n" + DONE, LAST, b"\n"):
+            assert parsed(lines + ending).completion().text == "a"
+
+
+def test_an_error_behind_the_end_of_a_stream_is_none() -> None:
+    for error in (A_FIELD, A_BARE_ERROR):
+        assert parsed(CHUNK + b"\n" + LAST + b"\n" + error + b"\n").end is StreamEnd.FINISHED
+        assert parsed(CHUNK + LAST + b"\n" + error + b"\n").end is StreamEnd.FINISHED
+
+
+def test_an_error_beside_data_has_the_limits_of_an_event() -> None:
+    large = b'{"x":[%b0]}' % (b"0," * 300)
+    for lines in (CHUNK + b"error: " + large + b"\n", b"data: " + large + b"\n" + A_FIELD):
+        parser = parsed(lines + b"\n", max_event_items=250)
+        assert isinstance(parser.error, LimitExceededError)
 
 
 # Behind an event that was cut

@@ -96,8 +96,8 @@ class EventStreamDecoder:
     def discarded(self) -> list[ServerSentEvent]:
         """What the last `feed` discarded although its sender means something by it, as events in the order of the body.
 
-        - Of the type "error": an error as bare JSON and, from blocks without data, an `error` field or, in an event
-          named error, bare JSON or its comments (the whole lines).
+        - Of the type "error": an error as bare JSON or in an `error` field and, from blocks without data of an event
+          named error, bare JSON or its comments (the whole lines). If the block has data, it has the event's offset.
         - Of the type "", bare JSON within a stream, and a bare `[DONE]`.
         - Of the type "message", one line of each block whose field is `data` except for blanks, a BOM or capitals.
         """
@@ -324,8 +324,7 @@ class EventStreamDecoder:
         elif (self._preamble is None and is_bare_error(line)) or (
             self._event == "error" and (line[:1] + line[-1:] == b"{}" or (not name and value))
         ):
-            begin = self._block_offset
-            self._discarded.keep_error(line, self.offset if begin is None or self._data else begin)
+            self._discarded.keep_error(line)
         elif name:
             self._discarded.keep_line(line, self.offset, self.last_event_id, in_stream=self._preamble is None)
             self._unknown_line_seen = True

@@ -10,6 +10,7 @@ from typing import Final
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent
 
 _BARE_ERROR: Final = re.compile(rb'\[?\s*\{\s*"error"\s*:\s*(?:\{\s*"|"[^"])')  # null and {} mean no error
+_VALUE: Final = re.compile(rb'\s*(?:\{\s*"|"[^"])')  # an object or a text that is not empty
 _JSON_STARTS: Final = (b"{", b"[", b"[{")  # the first line, where JSON is printed in several
 _LONGEST_LINES: Final = 2**16  # bytes of lines that are kept one by one
 _LONGEST_JSON: Final = 2**20  # bytes of JSON in several lines that are kept; a whole completion may have many
@@ -62,7 +63,7 @@ class Discarded:
     def _new_block(self) -> None:
         self.is_begun = False  # whether the current block has something of it
         self._error: bytes | None = None
-        self._error_offset: int | None = None  # of bare JSON
+        self._is_field = False  # whether a field named error has it
         self._json_offset = 0
         self._json = bytearray()  # the lines of JSON so far; of too long ones, as many bytes as are kept
         self._nearly_data: list[ServerSentEvent] = []
@@ -70,13 +71,13 @@ class Discarded:
 
     def keep_error_field(self, value: bytes) -> None:
         """Keep the value of a field named error; of several, the last."""
-        self._error, self.is_begun = value, True
+        self._error, self._is_field, self.is_begun = value, True, True
 
-    def keep_error(self, line: bytes, offset: int) -> None:
+    def keep_error(self, line: bytes) -> None:
         """Keep the block's first error as bare JSON; before it, comments, which may be the error of an error event."""
         self.is_begun = True
         if self._error is None or (self._has_no_error and not line.startswith(b":")):
-            self._error, self._error_offset = line, offset
+            self._error = line
         elif self._has_no_error and len(self._error) + len(line) < _LONGEST_LINES:
             self._error += b"\n" + line
 
@@ -118,15 +119,14 @@ class Discarded:
     def error_event(self, offset: int | None, event_id: str, *, has_data: bool) -> ServerSentEvent | None:
         """The current block's error, None if it has none; `offset` is that of the block, None if it has no field.
 
-        If the block has data, only bare JSON is an error, at its own offset: a gateway adds it to what it passes on.
+        Beside data, only bare JSON is an error, or such a field that is not empty: a gateway adds it to what it passes
+        on, or a blank line was lost. It has the offset of the event then.
         """
         if self._has_no_error and is_bare_error(self._json):
-            self._error, self._error_offset = bytes(self._json), self._json_offset
+            self._error, self._is_field = bytes(self._json), False
             offset = self._json_offset if offset is None else offset
-        if has_data:
-            offset = self._error_offset
-            if offset is None or not is_bare_error(self._error or b""):
-                return None
+        if has_data and not (_VALUE if self._is_field else _BARE_ERROR).match(self._error or b""):
+            return None
         return None if self._error is None else ServerSentEvent(self._error, "error", event_id, offset or 0)
 
     def end_block(self, error: ServerSentEvent | None) -> None:

@@ -42,7 +42,7 @@ class UnfinishedBlock:
     """The unfinished block at the end of the body, which the standard discards."""
 
     event: ServerSentEvent | None  # that it would have been
-    error: ServerSentEvent | None  # its error as an event: bare JSON or, if it had no data, a field named `error`
+    error: ServerSentEvent | None  # its error as an event: bare JSON or a field named `error`
     data_terminated: bool  # whether its last data line had a line end
 
 

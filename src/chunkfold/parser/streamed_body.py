@@ -85,11 +85,22 @@ class StreamedBody(EventFolder):
             if place == self._decoder.opening_place:
                 self._read_start()
             end = len(events) if discarded is None else bisect_left(events, discarded.offset, begin, key=_offset)
+            if discarded is not None and end < len(events) and events[end].offset == discarded.offset:
+                before = self._before_error(events[end], discarded)
+                events[end : end + 1] = [] if before is None else [before]
+                end += before is not None
             if self.stop is None:
                 self._fold_events(events[begin:end], folding=folding)
             if self.stop is None and discarded is not None:
                 self._read_discarded(discarded)
             begin = end
+
+    def _before_error(self, event: ServerSentEvent, error: ServerSentEvent) -> ServerSentEvent | None:
+        """What is read of an event before the error beside it, which neither a cut chunk nor a `[DONE]` hides."""
+        if self._size_error(event.data) or self._size_error(error.data) or not raw_data.is_error_field(error.data):
+            return event
+        rest = event._replace(data=raw_data.before_done(event.data))
+        return raw_data.whole_part(rest, data_terminated=False)
 
     def _read_start(self) -> None:
         """Read what the body has before the first line of an event stream."""
@@ -152,10 +163,11 @@ class StreamedBody(EventFolder):
     def _read_last_block(self) -> None:
         """Read the block that is unfinished at the end of the body, its parts in the order of the body."""
         block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
-        # The event has the offset of its block: if the error has the same, it is on the first line.
-        parts = [*self._decoder.discarded, *filter(None, (block.error, block.event))]
-        for part in sorted(parts, key=_offset):
-            if self.stop is None and part is block.event:
+        event, error = block.event, block.error
+        if event is not None and error is not None:
+            event = self._before_error(event, error)
+        for part in sorted((*self._decoder.discarded, *filter(None, (event, error))), key=_offset):
+            if self.stop is None and part is event:
                 self._read_unfinished_event(part, data_terminated=block.data_terminated)
             elif self.stop is None:
                 self._read_discarded(part)

@@ -107,8 +107,10 @@ def after_keep_alives(data: bytes) -> bytes:
 
 
 def begins_with_chunk(data: bytes) -> bool:
-    """Whether the first of several lines is a chunk or `[DONE]`."""
-    return is_chunk_or_done(_first_of_several(data))
+    """Whether the first of several lines is a chunk or `[DONE]`; a chunk may have no choices yet (Azure)."""
+    first = _first_of_several(data)
+    value = _value_of(first)
+    return is_chunk_or_done(first) or (is_object(value) and "choices" in value and find_error(value) is None)
 
 
 def _first_of_several(data: bytes) -> bytes:
@@ -119,11 +121,11 @@ def _first_of_several(data: bytes) -> bytes:
 
 def ends_in_error(data: bytes) -> bool:
     """Whether the last of several lines is an error: a gateway adds it, maybe right after an event that was cut."""
-    first_lines, _, last_line = _before_done(data).rpartition(b"\n")
+    first_lines, _, last_line = before_done(data).rpartition(b"\n")
     return bool(first_lines) and is_error(last_line, is_framed=True)
 
 
-def _before_done(data: bytes) -> bytes:
+def before_done(data: bytes) -> bytes:
     """Data without a `[DONE]` at its end."""
     return data.rstrip().removesuffix(DONE).rstrip()
 
@@ -139,7 +141,7 @@ def without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
     cut, _, last = event.data.rpartition(DATA)
     may_be_spliced = cut.lstrip()[:1] in (b"{", b"[") and not is_foreign(event)
-    is_spliced = may_be_spliced and is_error(_before_done(last), is_framed=True)
+    is_spliced = may_be_spliced and is_error(before_done(last), is_framed=True)
     return event._replace(data=cut + b"\n" + last) if is_spliced else event
 
 
