@@ -199,6 +199,23 @@ FRAMES = {
     "an error, a comment and chunks":
         (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
     "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", ""),
+    "an error without an envelope before the end":
+        (compact({"detail": "x", "message": "y"}) + b"\n\n" + END, "failed", "", "CF604 CF607"),
+    "the same over lines, a comment and a name": (
+        json.dumps({"success": False, "errors": [{"message": "x"}]}, indent=2).encode()
+        + b"\n\n: ping\n\nevent: ping\ndata: {}\n\n" + END,
+        "failed", "", "CF106 CF604 CF607",
+    ),
+    "the same after a keep-alive, and no end":
+        (b": ping\n\n" + compact({"code": 429}) + b"\n\n", "failed", "", "CF110 CF604 CF607"),
+    "the first of two, and the last": (
+        b": ping\n\n" + compact({"code": 429, "message": "x"}) + b"\n\n" + compact({"code": 500}) + b"\n\n" + END,
+        "failed", "", "CF110 CF604 CF607",
+    ),
+    "the same, and chunks":
+        (compact({"code": 429}) + b"\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
+    "the same in more than 64 KiB":
+        (compact({"code": 429, "message": "x" * 2**16}) + b"\n\n" + END, "empty", "", ""),
     "several objects": (b'{"a":1}\n{"b":2}\n' + END, "empty", "", ""),
     "text before the stream": (b"Starting\n" + END, "empty", "", ""),
     "what may be no error, and chunks":
@@ -242,6 +259,17 @@ def test_what_comes_without_its_field_twice_or_before_the_stream(
     parser = parsed(body, size)
     assert (parser.end, parser.snapshot.text, sorted(noted(parser))) == (end, text, rules.split())
     assert parser.snapshot.usage is None
+
+
+def test_an_error_before_a_stream_counts_if_the_transport_fails_but_not_if_the_consumer_leaves() -> None:
+    opening = compact({"detail": "x"}) + b"\n\n: ping\n\n"
+    broken, left = ChatCompletionParser(), ChatCompletionParser()
+    for parser in (broken, left):
+        parser.feed(opening)
+    broken.interrupt(OSError())
+    left.leave()
+    assert (broken.end, str(broken.error), left.end) == ("failed", "x", "closed")
+    assert broken.anomalies[0].offset == 0
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from chunkfold import anomalies
-from chunkfold.errors import exceeded
+from chunkfold.errors import ChunkfoldError, exceeded
 from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt_of
@@ -18,12 +18,14 @@ from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions
+from chunkfold.parser.refused_body import MAX_ERROR_BODY
 from chunkfold.wire import raw_data
-from chunkfold.wire.bodies import parse_body
+from chunkfold.wire.bodies import opening_error, parse_body
 from chunkfold.wire.payload import parse_slowly
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
 _JSON_STARTS: Final = (b"{", b"[")
+_UNEXPLAINED: Final = frozenset({Stop.DONE, Stop.BODY_ENDED, Stop.TRANSPORT})  # a body without a chunk
 _LONG: Final = 2048  # bytes; what is shorter is one event, or few
 
 _offset = attrgetter("offset")
@@ -38,6 +40,7 @@ class StreamedBody(EventFolder):
         self._largest = self._large if most is None else min(self._large, most)
         self._short = min(_LONG, self._largest)
         self._decoder = EventStreamDecoder(most)
+        self._opening: ServerSentEvent | None = None  # text before the first event that is not read yet
 
     def feed(self, data: bytes, *, folding: bool) -> None:
         """Take the next bytes and make the chunks they complete, if `folding` only those that folding needs."""
@@ -77,6 +80,18 @@ class StreamedBody(EventFolder):
         body = self._decoder.preamble
         if self.stop is None and body is not None:
             self._read_other_body(body.strip(), cut=exc is not None)
+
+    def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
+        """End the stream. If no chunk came, an error in any shape that it began with is why."""
+        opening, self._opening = self._opening, None
+        payload = None
+        if opening is not None and not self._fold.chunks and stop in _UNEXPLAINED:
+            payload = opening_error(opening.data)
+        if opening is None or payload is None:
+            super().end(stop, error)
+        else:
+            self._log.offset = opening.offset
+            self._fold_payload(payload, opening.offset)
 
     def _read_exposed(self, events: list[ServerSentEvent], *, folding: bool) -> None:
         """Fold the events, and read in between what the decoder exposes besides them, in the order of the body."""
@@ -149,6 +164,8 @@ class StreamedBody(EventFolder):
             return True
         payload = parse_body(opening.strip(), is_opening=True)
         if payload is None:
+            if self._opening is None and len(opening) <= MAX_ERROR_BODY:
+                self._opening = ServerSentEvent(opening, offset=self._log.offset)
             return False
         self._output_limit.count(opening)
         self._fold_and_notify(ServerSentEvent(opening, offset=self._log.offset), payload)

@@ -48,6 +48,18 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     return payload
 
 
+def opening_error(opening: bytes) -> Payload | None:
+    """The error in text before an event stream in which no chunk comes; None if it has none.
+
+    It has any shape, except a `message` alone: a line of a log has one.
+    """
+    body = opening.strip()
+    value, _ = read_json(_without_comments(body), [])
+    value = unwrapped(value, [])
+    has_more = is_object(value) and find_error({**value, "message": None}) is not None
+    return parse_body(body) if has_more else None
+
+
 def _without_comments(body: bytes) -> bytes:
     """A JSON body without the comments after it, which a gateway adds to keep the connection alive."""
     first = _COMMENT.search(body)
