@@ -215,33 +215,29 @@ class ContentParts:
     def __init__(self) -> None:
         self.others = 0  # how many of them are neither text nor reasoning
         self.images: dict[int, dict[str, Any]] = {}  # among these, as sent, by their places
-        self._parts = Blocks(CONTENT_PARTS)
+        self.blocks = Blocks(CONTENT_PARTS)
         self._starts: list[int] = []
 
     def kept(self) -> Kept:
         """What they keep; see `footprint`."""
-        return Kept((self._parts,), (self._starts, self.images))
+        return Kept((self.blocks,), (self._starts, self.images))
 
     def add(self, part: dict[str, Any], start: int, *, may_continue: bool) -> None:
         """Fold in a part, or a piece of the last one, after that many characters of text."""
         if may_continue:
             if self._starts and start != self._starts[-1]:
-                self._parts.end_block()
-            self._parts.add([part])
+                self.blocks.end_block()
+            self.blocks.add([part])
         else:
-            self._parts.add_whole(part)
-        if len(self._parts) > len(self._starts):
+            self.blocks.add_whole(part)
+        if len(self.blocks) > len(self._starts):
             self._starts.append(start)
-
-    def append_to_last(self, key: str, text: str) -> None:
-        """Fold in a piece of the last part that differs from the one before only in this text, which appends."""
-        self._parts.append_to_last(key, text)
 
     def snapshot(self, text: str) -> list[dict[str, Any]]:
         """All parts so far, and between them the rest of the text as parts of type "text"."""
         parts: list[dict[str, Any]] = []
         end = 0
-        for start, part in zip(self._starts, self._parts.snapshot(), strict=True):
+        for start, part in zip(self._starts, self.blocks.snapshot(), strict=True):
             parts += _text_part(text[end:start])
             parts.append(part)
             kind, own_text = read_part(part)

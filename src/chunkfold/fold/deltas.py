@@ -227,22 +227,12 @@ def _add_reasoning(state: ChoiceState, text: str) -> int:
     return state.write("reasoning", text) if text else 0
 
 
-def rule_with_block(rule: TextRule, key: str) -> TextRule:
-    """The rule for reasoning that `reasoning_details` bring as well, under this key of the last fragment's block."""
+def rule_with_block(rule: TextRule, blocks: Blocks, key: str) -> TextRule:
+    """The rule for reasoning that blocks bring as well, under this key of a fragment that continues the last one."""
 
     def add(state: ChoiceState, text: str) -> int:
-        state.blocks[REASONING_DETAILS.name].append_to_last(key, text)
+        blocks.append_to_last(key, text)
         return rule(state, text)
-
-    return add
-
-
-def rule_for_part(parts: ContentParts, key: str) -> TextRule:
-    """The rule for a text under this key of a reasoning part that continues the last part and has nothing else."""
-
-    def add(state: ChoiceState, text: str) -> int:
-        parts.append_to_last(key, text)
-        return _add_reasoning(state, text)
 
     return add
 

@@ -17,7 +17,6 @@ from chunkfold.fold.deltas import (
     TextRule,
     brought_fields,
     rule_for_call,
-    rule_for_part,
     rule_with_block,
 )
 from chunkfold.fold.stream_fold import StreamFold
@@ -226,10 +225,13 @@ def _rule_for(texts: list[Field], delta: ChoiceDelta, state: ChoiceState | None)
     if is_list(delta.content):
         [part] = delta.content
         parts = None if state is None or read_part(part)[0] == "text" else state.content_parts
-        return TEXT_RULES["content"] if parts is None else rule_for_part(parts, *(part.keys() - {"type"}))
+        if parts is None:
+            return TEXT_RULES["content"]
+        return rule_with_block(TEXT_RULES["reasoning"], parts.blocks, *(part.keys() - {"type"}))
     rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
     in_block = next((text.key for text in texts if text.holder is not vars(delta)), None)
-    return rule if in_block is None else rule_with_block(rule, in_block)
+    blocks = None if state is None else state.blocks.get(REASONING_DETAILS.name)
+    return rule if in_block is None or blocks is None else rule_with_block(rule, blocks, in_block)
 
 
 def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Field], unknown: list[dict[str, Any]]) -> _Kind | None:
