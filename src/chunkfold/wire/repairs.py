@@ -64,8 +64,7 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     if is_too_deep(fields):
         _drop_deep_values(fields, notes, ())
     _drop_empty_values(fields, notes)
-    _move_audio(fields)
-    _move_drafts(fields, notes)
+    _move_contents(fields, notes)
     _repair_calls(fields, notes)
     read_spelled_numbers(fields, notes, ())
     try:
@@ -113,24 +112,20 @@ def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
                 notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
-def _move_audio(fields: dict[str, Any]) -> None:
-    """Audio that vLLM-Omni sends as the content, with its modality beside the choices, goes where it usually is."""
-    if fields.get("modality") != AUDIO_MODALITY:
-        return
-    for choice in objects_in(fields.get("choices")):
-        delta = choice.get("delta")
-        if is_object(delta) and isinstance(delta.get("content"), str) and delta["content"] and not delta.get("audio"):
-            delta["audio"] = {"data": delta.pop("content")}
+def _move_contents(fields: dict[str, Any], notes: Notes) -> None:
+    """A content that does not append, as a key beside the choices says, goes where it belongs.
 
-
-def _move_drafts(fields: dict[str, Any], notes: Notes) -> None:
-    """A content that Inception marks as the whole text so far goes where nothing appends it, unless it is the last."""
+    vLLM-Omni sends audio as the content. Inception marks a content as the whole text so far, unless it is the last.
+    """
     meta = fields.get(DIFFUSION)
-    if not is_object(meta) or meta.get(DRAFT) is not True:
-        return
+    has_audio, has_drafts = fields.get("modality") == AUDIO_MODALITY, is_object(meta) and meta.get(DRAFT) is True
     for choice in objects_in(fields.get("choices")):
         delta = choice.get("delta")
-        if is_object(delta) and isinstance(delta.get("content"), str) and not choice.get("finish_reason"):
+        if not is_object(delta) or not isinstance(delta.get("content"), str):
+            continue
+        if has_audio and delta["content"] and not delta.get("audio"):
+            delta["audio"] = {"data": delta.pop("content")}
+        elif has_drafts and not choice.get("finish_reason"):
             delta[DRAFT] = delta.pop("content")
             notes.append((anomalies.DRAFT, ""))
 
