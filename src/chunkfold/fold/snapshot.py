@@ -74,9 +74,19 @@ def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[Par
     gap = gap_in(state)
     if gap is not None:  # the stream still runs
         state = _filled(state, gap)
-    fields = _message_fields(state)
+    fields: dict[str, Any] = {"reasoning": None}  # never a raw value of that name
+    fields |= {name: state.text(name) for name in state.texts}
     fields["role"] = role_of(state)  # the model reads None as its default
-    fields.setdefault("reasoning", None)  # never a raw value of that name
+    for name, blocks in state.blocks.items():
+        fields[name] = _blocks_snapshot(name, blocks.snapshot())
+    if state.content_parts is not None:
+        fields["content_parts"] = state.content_parts.snapshot(state.text("content") or "")
+    fields["tool_calls"] = [] if state.tool_calls is None else [call.snapshot() for call in state.tool_calls.calls]
+    if state.function_call is not None:
+        fields["function_call"] = state.function_call.snapshot()
+    if state.audio is not None:
+        fields["audio"] = state.audio.snapshot()
+    fields |= {name: [_own(item) for item in items] for name, items in state.lists.items()}
     return with_unknown(state.message_extra, fields), state.order
 
 
@@ -93,23 +103,6 @@ def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:
     filled.blocks, filled.message_extra = {**state.blocks}, {**state.message_extra}
     fold_delta(filled, gap)
     return filled
-
-
-def _message_fields(state: ChoiceState) -> dict[str, Any]:
-    """The fields of the message that the deltas brought, except its role and unknown ones."""
-    fields: dict[str, Any] = {name: state.text(name) for name in state.texts}
-    for name, blocks in state.blocks.items():
-        fields[name] = _blocks_snapshot(name, blocks.snapshot())
-    if state.content_parts is not None:
-        fields["content_parts"] = state.content_parts.snapshot(state.text("content") or "")
-    fields["tool_calls"] = [] if state.tool_calls is None else [call.snapshot() for call in state.tool_calls.calls]
-    if state.function_call is not None:
-        fields["function_call"] = state.function_call.snapshot()
-    if state.audio is not None:
-        fields["audio"] = state.audio.snapshot()
-    for name, items in state.lists.items():
-        fields[name] = [_own(item) for item in items]
-    return fields
 
 
 def _blocks_snapshot(name: str, blocks: list[dict[str, Any]]) -> Any:
