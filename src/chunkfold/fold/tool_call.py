@@ -34,10 +34,6 @@ from chunkfold.models.tool_calls import (
 _LONGEST_PLACEHOLDER: Final = 100  # characters, with the blanks after it
 _LONGEST_LOOK: Final = 2**20  # characters
 _MOST_JUDGED: Final = 8  # times
-# The type of a call, its model, and the key of its text.
-_Kind = tuple[str, type[ChatCompletionMessageToolCall], str]
-_FUNCTION: Final[_Kind] = ("function", ChatCompletionMessageFunctionToolCall, "arguments")
-_CUSTOM: Final[_Kind] = ("custom", ChatCompletionMessageCustomToolCall, "input")
 _decoder: Final = json.JSONDecoder()
 
 
@@ -180,14 +176,16 @@ class ToolCall:
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""
         text = well_formed(self.arguments.getvalue()) or ("{}" if self.has_empty_object else "")
-        name = well_formed(self.name) or None
-        kind, model, arguments = _CUSTOM if self.is_custom else _FUNCTION
-        part = with_unknown(self.part_extra, {"name": name, arguments: text})
-        if self.is_custom and part.get("arguments") in ({}, []):
+        known = {"name": well_formed(self.name) or None, "input" if self.is_custom else "arguments": text}
+        part = with_unknown(self.part_extra, known)
+        if not self.is_custom:
+            fields = {"id": self.id, "type": self.type or "function", "function": part}
+            return validate_leniently(ChatCompletionMessageFunctionToolCall, with_unknown(self.extra, fields))[0]
+        if part.get("arguments") in ({}, []):
             del part["arguments"]  # of an empty function beside it
-        type_ = "custom" if self.is_custom and self.type == "function" else self.type or kind
-        fields = with_unknown(self.extra, {"id": self.id, "type": type_, kind: part})
-        return validate_leniently(model, fields)[0]
+        type_ = "custom" if self.type == "function" else self.type or "custom"
+        fields = {"id": self.id, "type": type_, "custom": part}
+        return validate_leniently(ChatCompletionMessageCustomToolCall, with_unknown(self.extra, fields))[0]
 
 
 class LegacyCall:
