@@ -327,7 +327,10 @@ class StreamFold:
             self.log.note(anomalies.FINISHED_TWICE, detail)
         state.finish_reason = finish_reason
         if isinstance(draft := state.message_extra.get(DRAFT), str):
-            _drop_draft(state, draft)
+            # The last draft (CF222) is the text of a choice that finishes without another, like a whole message's.
+            del state.message_extra[DRAFT]
+            if state.message is None and not state.text("content"):
+                state.message = ChoiceDelta(content=draft)
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
             self.log.note(anomalies.FINISH_UNUSUAL, excerpt(finish_reason))
         if state.observer is not None and state.message is None:  # else it may add to the choice at the end
@@ -353,10 +356,3 @@ class StreamFold:
                     delta = delta.model_copy(update={"content": delta.content.removeprefix(CLOSING_THOUGHT_TAG)})
             choices.append(choice if delta is choice.delta else choice.model_copy(update={"delta": delta}))
         return chunk.model_copy(update={"choices": choices}) if choices != chunk.choices else chunk
-
-
-def _drop_draft(state: ChoiceState, draft: str) -> None:
-    """The last draft (CF222) is the text of a choice that finishes without another, like a whole message's."""
-    del state.message_extra[DRAFT]
-    if state.message is None and not state.text("content"):
-        state.message = ChoiceDelta(content=draft)
