@@ -6,14 +6,12 @@ Invisible control characters are written as Python escapes.
 
 import html
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from chunkfold.excerpts import TERMINAL_CONTROLS, counted, short_repr
 from chunkfold.models.base import Model
 from chunkfold.models.content import read_part
-
-if TYPE_CHECKING:
-    from chunkfold.models.shared import CompletionUsage
+from chunkfold.models.shared import CompletionUsage
 
 _CHOICES: Final = 3  # choices that are shown
 _CALLS: Final = 12  # tool calls that are shown of each
@@ -129,7 +127,7 @@ def _beside(message: dict[str, Any]) -> Iterator[str]:
     yield from (counted(count, noun) for noun, count in counts.items() if count)
 
 
-def _usage(usage: "CompletionUsage | None") -> str:
+def _usage(usage: CompletionUsage | None) -> str:
     if usage is None:
         return "usage: not reported"
     cached = "" if usage.cached_tokens is None else f" ({word(usage.cached_tokens)} cached)"
