@@ -4,6 +4,7 @@ Each body is the smallest that triggers its rule, and triggers no other. From th
 page "What providers really send", the hostile set, and the parser's own tests of its rules. Loaded on demand.
 """
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -56,8 +57,10 @@ _STOP: Final = _delta("{}", '"stop"')
 _CALL: Final = '{"index":0,"id":"call_a","type":"function","function":{"name":"look_up","arguments":"{\\"q\\":1}"}}'
 
 
-def _usage(counts: str) -> bytes:
-    return _chunk("", f',"usage":{{{counts}}}')
+def _counted(*usages: str, usage: Mapping[str, int] = MappingProxyType({})) -> Example:
+    """Text, and usage after the finish reason; with two usages, the first one before it."""
+    *before, last = [_chunk("", f',"usage":{{{counts}}}') for counts in usages]
+    return Example(_HI + b"".join(before) + _STOP + last + _DONE, usage=usage)
 
 
 def _diffused(text: str, progress: str, finish_reason: str = "null") -> bytes:
@@ -67,10 +70,16 @@ def _diffused(text: str, progress: str, finish_reason: str = "null") -> bytes:
     )
 
 
-def _called(*fragments: str, calls: tuple[ExampleCall, ...] = (ExampleCall(),)) -> Example:
-    """A whole stream with one tool call fragment in each chunk."""
+def _fragment(id: str | None, index: int = 0, **function: str) -> str:
+    """A tool call fragment, as JSON."""
+    fields = {"index": index, "id": id, "function": function}
+    return json.dumps({name: field for name, field in fields.items() if field is not None}, separators=(",", ":"))
+
+
+def _called(*fragments: str, calls: tuple[ExampleCall, ...] = (), arguments: str = '{"q":1}') -> Example:
+    """A whole stream with one tool call fragment in each chunk; by default of one call, which has these arguments."""
     body = _stream(*(f'{{"tool_calls":[{fragment}]}}' for fragment in fragments), finish_reason='"tool_calls"')
-    return Example(body, "", calls=calls, finish_reason="tool_calls")
+    return Example(body, "", calls=calls or (ExampleCall(arguments=arguments),), finish_reason="tool_calls")
 
 
 def _failed(events: bytes, message: str, status: int | None) -> Example:
@@ -129,66 +138,36 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF302": _called(_CALL.replace('"id":"call_a",', ""), calls=(ExampleCall(id=None),)),
     "CF303": _called(_CALL.replace('"call_a"', "7"), calls=(ExampleCall(id="7"),)),
     "CF304": _called(
-        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":""}}',
-        '{"index":0,"id":"call_b","function":{"arguments":"{}"}}',
-        calls=(ExampleCall(arguments="{}"),),
+        _fragment("call_a", name="look_up", arguments=""), _fragment("call_b", arguments="{}"), arguments="{}"
     ),
     "CF305": _called(_CALL, _CALL.replace("call_a", "call_b"), calls=(ExampleCall(), ExampleCall(id="call_b"))),
     "CF306": _called(_CALL, _CALL.replace('"index":0', '"index":1'), calls=(ExampleCall(), ExampleCall())),
-    "CF307": _called(
-        _CALL,
-        '{"index":0,"function":{"name":"look_up","arguments":" "}}',
-        calls=(ExampleCall(arguments='{"q":1} '),),
-    ),
-    "CF308": _called(
-        '{"index":0,"id":"call_a","function":{"name":"look"}}',
-        '{"index":0,"function":{"name":"_up","arguments":"{}"}}',
-        calls=(ExampleCall(arguments="{}"),),
-    ),
-    "CF309": _called(
-        _CALL,
-        '{"index":0,"id":"call_a","function":{"name":"other","arguments":" "}}',
-        calls=(ExampleCall(arguments='{"q":1} '),),
-    ),
+    "CF307": _called(_CALL, _fragment(None, name="look_up", arguments=" "), arguments='{"q":1} '),
+    "CF308": _called(_fragment("call_a", name="look"), _fragment(None, name="_up", arguments="{}"), arguments="{}"),
+    "CF309": _called(_CALL, _fragment("call_a", name="other", arguments=" "), arguments='{"q":1} '),
     "CF310": _called('{"index":0,"id":"call_a","function":{"name":"look_up","arguments":{"q":1}}}'),
     "CF311": _called(
-        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{}"}}',
-        '{"index":0,"function":{"arguments":"{\\"q\\":1}"}}',
-        calls=(ExampleCall(arguments='{}{"q":1}'),),
+        _fragment("call_a", name="look_up", arguments="{}"),
+        _fragment(None, arguments='{"q":1}'),
+        arguments='{}{"q":1}',
     ),
-    "CF312": _called(
-        _CALL,
-        '{"index":0,"function":{"arguments":"{\\"q\\":2}"}}',
-        calls=(ExampleCall(arguments='{"q":1}{"q":2}'),),
-    ),
+    "CF312": _called(_CALL, _fragment(None, arguments='{"q":2}'), arguments='{"q":1}{"q":2}'),
     "CF313": _called(_CALL)._replace(body=_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"')),
-    "CF314": _called(
-        '{"index":0,"id":"call_a","function":{"name":"look_up","arguments":"{\\"q\\""}}',
-        '{"index":1,"function":{"arguments":":1}"}}',
-    ),
-    "CF401": Example(
-        _HI
-        + _usage('"prompt_tokens":10,"completion_tokens":5,"total_tokens":15')
-        + _STOP
-        + _usage('"prompt_tokens":0,"completion_tokens":0,"total_tokens":0')
-        + _DONE,
+    "CF314": _called(_fragment("call_a", name="look_up", arguments='{"q"'), _fragment(None, 1, arguments=":1}")),
+    "CF401": _counted(
+        '"prompt_tokens":10,"completion_tokens":5,"total_tokens":15',
+        '"prompt_tokens":0,"completion_tokens":0,"total_tokens":0',
         usage={"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     ),
-    "CF402": Example(
-        _HI
-        + _usage('"prompt_tokens":50,"total_tokens":50')
-        + _STOP
-        + _usage('"completion_tokens":27,"total_tokens":27')
-        + _DONE,
+    "CF402": _counted(
+        '"prompt_tokens":50,"total_tokens":50',
+        '"completion_tokens":27,"total_tokens":27',
         usage={"prompt_tokens": 50, "completion_tokens": 27, "total_tokens": 77},
     ),
-    "CF403": Example(
-        _HI + _STOP + _usage('"prompt_tokens":10,"completion_tokens":18446744073709551616') + _DONE,
-        usage={"prompt_tokens": 10},
-    ),
-    "CF404": Example(_HI + _STOP + _usage(",".join(f'"count_{place}":1' for place in range(101))) + _DONE),
-    "CF405": Example(
-        _HI + _STOP + _usage('"input_tokens":10,"output_tokens":5,"total_tokens":15') + _DONE,
+    "CF403": _counted('"prompt_tokens":10,"completion_tokens":18446744073709551616', usage={"prompt_tokens": 10}),
+    "CF404": _counted(",".join(f'"count_{place}":1' for place in range(101))),
+    "CF405": _counted(
+        '"input_tokens":10,"output_tokens":5,"total_tokens":15',
         usage={"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
     ),
     "CF501": Example(_HI + _STOP),
