@@ -207,7 +207,13 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
             if existing_path(field, value) == field:
                 raw[field] = _walk(value, field[:-1]).pop(field[-1])
     for field, kept in raw.items():
-        _keep_raw(_walk(model, field[:-1]), str(field[-1]), kept, in_place=kind._has_raw_fields)  # pyright: ignore[reportPrivateUsage] - of this module
+        holder, unknown = _walk(model, field[:-1]), {str(field[-1]): kept}
+        if kind._has_raw_fields:  # pyright: ignore[reportPrivateUsage] - of this module
+            holder.__dict__.pop(field[-1], None)
+        else:
+            unknown = {RAW_VALUES: holder.raw_values | unknown}
+        holder.__pydantic_extra__.update(unknown)  # where dumps find it
+        holder.__pydantic_fields_set__.update(unknown)
     return model, wrong
 
 
@@ -231,16 +237,6 @@ def with_unknown(unknown: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[
 def copied_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of fields that can be changed. Texts are shared: copying one takes up to five times its memory."""
     return {name: copied(value) if is_container(value) else value for name, value in fields.items()}
-
-
-def _keep_raw(model: Model, name: str, value: Any, *, in_place: bool) -> None:
-    """Keep a value that is not of its field's type among the unknown fields, where dumps find it."""
-    if in_place:
-        vars(model).pop(name, None)
-    else:
-        name, value = RAW_VALUES, {**model.raw_values, name: value}
-    cast("dict[str, Any]", model.__pydantic_extra__)[name] = value
-    model.__pydantic_fields_set__.add(name)
 
 
 def _wrong_types(error: ValidationError, value: Any) -> Iterator[WrongType]:
