@@ -3,9 +3,8 @@
 A whole message that was sent beside or instead of deltas fills the gaps that these leave.
 """
 
-from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import short_repr
@@ -14,7 +13,7 @@ from chunkfold.fold.deltas import fold_delta
 from chunkfold.json_text.values import copied, is_list, is_object
 from chunkfold.models.base import Model, copied_fields, for_completion, validate_leniently, with_unknown
 from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall
-from chunkfold.models.completion import ChatCompletion, Choice
+from chunkfold.models.completion import Choice
 from chunkfold.models.content import (
     CONTENT_BLOCKS,
     REASONING_FIELDS,
@@ -27,36 +26,14 @@ from chunkfold.models.content import (
 )
 from chunkfold.models.message import keep_order
 from chunkfold.models.shared import ChoiceLogprobs
-from chunkfold.models.tool_calls import ToolTypes, give_types
-
-if TYPE_CHECKING:
-    from chunkfold.models.parts import PartStart
-
-_OBJECT: Final = ChatCompletion.model_fields["object"].default
 
 
-def completion_snapshot(
-    extra: Mapping[str, Any],
-    head: Mapping[str, Any],
-    choices: Mapping[int, ChoiceState],
-    usage: Mapping[str, Any] | None,
-    tools: ToolTypes,
-) -> ChatCompletion:
-    """The completion so far; it shares nothing with the fold. `extra` has its unknown fields."""
-    # With the `object`, so that a dump without unset fields is still a completion.
-    fields = {"object": _OBJECT, **head, "choices": [_choice_snapshot(choices[index]) for index in sorted(choices)]}
-    if usage is not None:
-        fields["usage"] = copied(usage)
-    completion = validate_leniently(ChatCompletion, with_unknown(extra, fields))[0]
-    if tools:
-        for choice in completion.choices:
-            give_types(choice.message.tool_calls, tools)
-    return completion
-
-
-def _choice_snapshot(state: ChoiceState) -> Choice:
-    """The choice so far, with what a whole message adds to the deltas."""
-    message, order = _message_snapshot(state)
+def choice_snapshot(state: ChoiceState) -> Choice:
+    """The choice so far, with what a whole message adds to the deltas; it shares nothing with the state."""
+    gap = gap_in(state)
+    if gap is not None:  # the stream still runs
+        state = _filled(state, gap)
+    message = _message_fields(state)
     fields: dict[str, Any] = {"index": state.index, "finish_reason": state.finish_reason, "message": message}
     if state.tool_messages:
         fields["tool_messages"] = [copied_fields(message) for message in state.tool_messages]
@@ -64,16 +41,12 @@ def _choice_snapshot(state: ChoiceState) -> Choice:
         lists = {name: [_own(entry) for entry in kept] for name, kept in state.logprobs.items()}
         fields["logprobs"] = validate_leniently(ChoiceLogprobs, with_unknown(state.logprobs_extra, lists))[0]
     choice = validate_leniently(Choice, with_unknown(state.extra, fields))[0]
-    if len(order) > 1:  # else it is the usual one
-        keep_order(choice.message, order)
+    if len(state.order) > 1:  # else it is the usual one
+        keep_order(choice.message, state.order)
     return choice
 
 
-def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[PartStart]"]:
-    """All fields of the message, and where its parts begin."""
-    gap = gap_in(state)
-    if gap is not None:  # the stream still runs
-        state = _filled(state, gap)
+def _message_fields(state: ChoiceState) -> dict[str, Any]:
     fields: dict[str, Any] = {"reasoning": None}  # never a raw value of that name
     fields |= {name: state.text(name) for name in state.texts}
     fields["role"] = role_of(state)  # the model reads None as its default
@@ -87,7 +60,7 @@ def _message_snapshot(state: ChoiceState) -> tuple[dict[str, Any], "Sequence[Par
     if state.audio is not None:
         fields["audio"] = state.audio.snapshot()
     fields |= {name: [_own(item) for item in items] for name, items in state.lists.items()}
-    return with_unknown(state.message_extra, fields), state.order
+    return with_unknown(state.message_extra, fields)
 
 
 def _filled(state: ChoiceState, gap: ChoiceDelta) -> ChoiceState:

@@ -15,8 +15,10 @@ from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_l
 from chunkfold.fold.footprint import Footprint, Kept
 from chunkfold.fold.head import Head, head_values
 from chunkfold.fold.merging import EXTENDED_IN_CHOICE, keep_unknown, merge_usage, nested_usage
-from chunkfold.fold.snapshot import completion_snapshot, gap_in, role_of
+from chunkfold.fold.snapshot import choice_snapshot, gap_in, role_of
 from chunkfold.fold.tool_calls import ToolCalls
+from chunkfold.json_text.values import copied
+from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.chunk import (
     ChatCompletionChunk,
     ChoiceDelta,
@@ -37,7 +39,7 @@ from chunkfold.models.content import (
 )
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.models.shared import CompletionUsage
-from chunkfold.models.tool_calls import ToolTypes, checked_types
+from chunkfold.models.tool_calls import ToolTypes, checked_types, give_types
 
 _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_filter", "function_call"})
 _COMPACTION: Final = 1024  # chunks
@@ -272,8 +274,17 @@ class StreamFold:
 
     @property
     def snapshot(self) -> ChatCompletion:
-        """What has arrived so far, in time proportional to the output."""
-        return completion_snapshot(self.extra, self.head.fields, self.states, self._usage, self.tools)
+        """What has arrived so far, in time proportional to the output; it shares nothing with the fold."""
+        choices = [choice_snapshot(self.states[index]) for index in sorted(self.states)]
+        # With the `object`, so that a dump without unset fields is still a completion.
+        fields = {"object": "chat.completion", **self.head.fields, "choices": choices}
+        if self._usage is not None:
+            fields["usage"] = copied(self._usage)
+        completion = validate_leniently(ChatCompletion, with_unknown(self.extra, fields))[0]
+        if self.tools:
+            for choice in completion.choices:
+                give_types(choice.message.tool_calls, self.tools)
+        return completion
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         known = self._usage
