@@ -168,9 +168,15 @@ class ToolCalls:
         """The call that a fragment continues; None if it begins a new one."""
         if id_:
             known = self._by_id.get(id_)
-            if known is not None:
-                return self._by_known_id(known, at_index, index, id_, name)
-            return self._by_new_id(at_index, index, id_, name)
+            if known is None:
+                return self._by_new_id(at_index, index, id_, name)
+            # Rule 1: that call; but with a name and an index other than its own, a new one.
+            if at_index is not None and at_index.id == id_:
+                return at_index
+            if name and index is not None and known.index is not None and index != known.index:
+                self._log.note(anomalies.CALL_ID_REUSED, f"id {excerpt(id_)}, index {excerpt(index)}")
+                return None
+            return known
         if index is None:
             # Rule 6: the call touched last; but a name after name and arguments starts a new one.
             last = self.last
@@ -208,17 +214,6 @@ class ToolCalls:
         if self._by_index.get(call.index) is call:
             call.left_index = call.index
         return call
-
-    def _by_known_id(
-        self, known: ToolCall, at_index: ToolCall | None, index: int | None, id_: str, name: str | None
-    ) -> ToolCall | None:
-        """Rule 1: that call; but with a name and an index other than its own, a new one."""
-        if at_index is not None and at_index.id == id_:
-            return at_index
-        if name and index is not None and known.index is not None and index != known.index:
-            self._log.note(anomalies.CALL_ID_REUSED, f"id {excerpt(id_)}, index {excerpt(index)}")
-            return None
-        return known
 
     def _by_new_id(self, at_index: ToolCall | None, index: int | None, id_: str, name: str | None) -> ToolCall | None:
         """Rules 2 and 3: a new call, unless the fragment has no name or belongs to a call without an id."""
