@@ -19,7 +19,6 @@ from chunkfold.models.content import (
     CONTENT_BLOCKS,
     ENCRYPTED_REASONING,
     OPENING_THOUGHT_TAG,
-    OUTPUT_PARTS,
     PROVIDER_FIELDS,
     REASONING_DETAILS,
     REASONING_FIELDS,
@@ -172,14 +171,15 @@ def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
     """Keep a part as it was sent; return how many characters of output it has, besides text."""
     parts = state.content_parts = state.content_parts or ContentParts()
     parts.add(part, state.texts["content"].tell(), may_continue=kind == "reasoning")
-    if kind == "other":
-        state.begin_part("content_parts", parts.others)
-        if is_image(part):
-            parts.images[parts.others] = part
-            if state.observer is not None:
-                state.observer.on_image(state.index, part)
-        parts.others += 1
-    return size_of(part) if part.get("type") in OUTPUT_PARTS else 0
+    if kind != "other":
+        return 0
+    state.begin_part("content_parts", parts.others)
+    if is_image(part):
+        parts.images[parts.others] = part
+        if state.observer is not None:
+            state.observer.on_image(state.index, part)
+    parts.others += 1
+    return size_of(part) if is_image(part) or part.get("type") == "refusal" else 0
 
 
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:

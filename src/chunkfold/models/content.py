@@ -53,8 +53,6 @@ REASONING_ITEMS: Final = "reasoning_items"
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 _REASONING_PARTS: Final = ("thinking", "reasoning")
 _IMAGE_PARTS: Final = ("image_url", "image")
-OUTPUT_PARTS: Final = (*_IMAGE_PARTS, "refusal")
-"""The types of parts that are output, although they have no text."""
 PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
 """The keys of a content part that hold its reasoning: a text, or a list of parts with texts."""
 
@@ -256,7 +254,9 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
             block for block in filter(is_object, blocks) if block.get("type") != "text" or block.get("text")
         ]
     encrypted = {name: fields[name] for name in (*ENCRYPTED_REASONING, _REASONING_ID) if fields.get(name)}
-    if encrypted or _has_signature(fields.get("extra_content")):
+    extra = fields.get("extra_content")
+    anthropic = extra.get("anthropic") if is_object(extra) else None  # any-llm's, with the signature of the text
+    if encrypted or (is_object(anthropic) and anthropic.get("signature")):
         # The text goes back under the name that it came with; `reasoning` always has it.
         texts = filter(fields.get, ("reasoning_text", "cot_summary", "reasoning_content", "reasoning"))
         found |= encrypted | {name: fields[name] for name in islice(texts, 1)}
@@ -265,12 +265,6 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
         found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
-
-
-def _has_signature(extra_content: Any) -> bool:
-    """Whether any-llm put Anthropic's signature of the reasoning text into `extra_content`."""
-    anthropic = extra_content.get("anthropic") if is_object(extra_content) else None
-    return is_object(anthropic) and bool(anthropic.get("signature"))
 
 
 def read_part(part: Any) -> tuple[str, str]:
