@@ -5,7 +5,7 @@ Only the stream completes a call, never the fact that its arguments already pars
 
 import json
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -26,7 +26,6 @@ from chunkfold.models.tool_calls import (
     ChatCompletionMessageFunctionToolCall,
     ChatCompletionMessageToolCall,
     FunctionCall,
-    is_null,
     object_in_string,
     without_placeholder,
 )
@@ -75,9 +74,7 @@ class ToolCall:
 
     def without_text(self) -> "ToolCall":
         """An independent copy without the arguments, for routing."""
-        other = copy(self)
-        other._name, other.arguments = copy(self._name), TextBuffer()
-        return other
+        return replace(self, _name=copy(self._name), arguments=TextBuffer())
 
     def is_open(self) -> bool:
         """Whether the client is to run it, and its arguments are still missing or cut.
@@ -166,7 +163,7 @@ class ToolCall:
         arguments = self.arguments.getvalue()
         if self.is_custom:
             return
-        if is_null(arguments):
+        if arguments.strip() == "null":
             log.note(anomalies.EMPTY_FOR_ABSENT, f"{excerpt(self.name)}: a tool call's arguments are null")
         if object_in_string(arguments) is not None:
             log.note(anomalies.ARGUMENTS_OBJECT, f"{excerpt(self.name)}: an object in a string")

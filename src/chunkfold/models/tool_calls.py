@@ -58,18 +58,13 @@ def object_in_string(arguments: str) -> str | None:
     return well_formed(text) if text.lstrip().startswith("{") else None
 
 
-def is_null(arguments: str) -> bool:
-    """Whether a call's arguments are only the word `null`."""
-    return arguments.strip() == "null"
-
-
 def without_placeholder(arguments: str) -> str:
     """A call's arguments as JSON: no text and `null` mean an empty object; a `{}` before another object is dropped.
 
     Relays in front of Gemini send `null` if the model gave no arguments (CF203).
     """
     text = arguments.lstrip() or "{}"
-    if is_null(text):
+    if text.rstrip() == "null":
         return "{}"
     rest = text[2:].lstrip() if text.startswith("{}") else ""
     return rest if rest.startswith("{") else text
