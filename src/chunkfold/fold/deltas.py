@@ -1,6 +1,7 @@
 """Fold one delta: a rule for each of its fields."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -198,9 +199,8 @@ def _append_raw(state: ChoiceState, name: str, value: Any) -> bool:
     return False
 
 
-def _check_blocks(state: ChoiceState, name: str, value: Any) -> bool:
+def _check_blocks(kind: BlockKind, state: ChoiceState, name: str, value: Any) -> bool:
     """Note a value that is not blocks; return whether it is, so that it was folded as reasoning."""
-    kind = _UNKNOWN_KINDS[name]
     is_folded = fragments_of(kind, value) is not None
     if not is_folded and value is not None and kind is not THINKING:  # a bare `thinking` can have any meaning
         state.log.note(anomalies.WRONG_TYPE, f"{name}: expected a list, received {type(value).__name__}")
@@ -328,12 +328,10 @@ def _keep_provider_fields(state: ChoiceState, _: str, value: Any) -> bool:
     return merge_provider_fields(state.message_extra, value, ("thought_signatures", "citations"))
 
 
-# Blocks in fields that the models do not have.
-_UNKNOWN_KINDS: Final[dict[str, BlockKind]] = {kind.name: kind for kind in BLOCK_KINDS if kind is not REASONING_DETAILS}
 # The rules for fields that the models do not have; a rule returns whether it folded all of the value.
 _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
-    **dict.fromkeys(_UNKNOWN_KINDS, _check_blocks),
+    **{kind.name: partial(_check_blocks, kind) for kind in BLOCK_KINDS if kind is not REASONING_DETAILS},
     "extra_content": _keep_extra_content,
     PROVIDER_FIELDS: _keep_provider_fields,
 }
