@@ -14,7 +14,7 @@ from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import GivenHeaders, Headers
 from chunkfold.wire.payload import Payload, take_chunk, take_object
-from chunkfold.wire.raw_data import error_comment
+from chunkfold.wire.raw_data import error_comment, value_of
 from chunkfold.wire.reading import read_json, unwrapped
 
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
@@ -121,8 +121,7 @@ def error_from_response(
     check_instance("body", body, (bytes, bytearray, memoryview), "bytes")
     body = bytes(body).removeprefix(BOM)
     read, quoted = _read_and_quoted(body)
-    value, _ = read_json(_without_comments(read), [])
     text = (
         "a compressed body: pass the decoded one" if is_compressed(body) else quoted.decode("utf-8", "replace").strip()
     )
-    return api_status_error(status_code, Headers(headers), unwrapped(value, []), text)
+    return api_status_error(status_code, Headers(headers), value_of(_without_comments(read)), text)

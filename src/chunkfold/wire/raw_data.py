@@ -43,7 +43,7 @@ def is_json(data: bytes) -> bool:
 def is_payload(data: bytes) -> bool:
     """Whether data by itself is a payload: a JSON object or `[DONE]`."""
     data = data.strip()
-    return data == DONE or (data[:1] in (b"{", b"[") and is_object(_value_of(data)))
+    return data == DONE or (data[:1] in (b"{", b"[") and is_object(value_of(data)))
 
 
 def is_error(data: bytes, *, is_framed: bool = False) -> bool:
@@ -51,7 +51,7 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
 
     `is_framed` says that it is the data of an event; else it may be a line of a log.
     """
-    value = _value_of(data)
+    value = value_of(data)
     if not is_object(value):
         return False
     # A log has lines with a text as `error`, or with any `code`.
@@ -72,14 +72,14 @@ def is_error_field(data: bytes) -> bool:
 
 def is_chunk_or_done(data: bytes) -> bool:
     """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
-    value = _value_of(data)
+    value = value_of(data)
     if not is_object(value):
         return data.strip() == DONE
     has_delta = any("delta" in choice for choice in objects_in(value.get("choices")))
     return has_delta or value.get("object") == CHUNK_OBJECT
 
 
-def _value_of(data: bytes) -> Any:
+def value_of(data: bytes) -> Any:
     """The JSON value, out of a list of one; None if it is not JSON."""
     value, _ = read_json(data, [])
     return unwrapped(value, [])
