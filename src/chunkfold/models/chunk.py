@@ -128,16 +128,11 @@ def chunks_with(choices: list[ChunkChoice]) -> list[ChatCompletionChunk]:
 # What an object without choices may be made of and still belong to a stream of chunks.
 _EXPLAINED: Final = frozenset(
     {
-        "usage",
-        "service_tier",
-        "system_fingerprint",
+        *("usage", "service_tier", "system_fingerprint", "obfuscation"),  # OpenAI
         "error",  # empty: an object with other content is not a chunk
         "base_resp",  # MiniMax
-        "citations",  # Perplexity
-        "search_results",
-        "obfuscation",  # OpenAI
-        "prompt_filter_results",  # Azure
-        "prompt_annotations",
+        *("citations", "search_results"),  # Perplexity
+        *("prompt_filter_results", "prompt_annotations"),  # Azure
         "timings",  # llama.cpp
         "x_groq",
     }

@@ -82,7 +82,6 @@ _ITEM_PARTS: Final[dict[str, type[ToolCallPart | ImagePart | ContentPart]]] = {
     "images": ImagePart,
     "content_parts": ContentPart,
 }
-_SIZED: Final = (*_TEXT_PARTS, *_ITEM_PARTS)
 
 
 class Order(NamedTuple):
@@ -94,7 +93,7 @@ class Order(NamedTuple):
 
 def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:
     """How long each field is that has parts."""
-    return tuple([len(fields.get(name) or ()) for name in _SIZED])
+    return tuple([len(fields.get(name) or ()) for name in (*_TEXT_PARTS, *_ITEM_PARTS)])
 
 
 def usual_order(fields: Mapping[str, Any]) -> list[PartStart]:
