@@ -147,9 +147,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF309": _called(_CALL, _fragment("call_a", name="other", arguments=" "), arguments='{"q":1} '),
     "CF310": _called('{"index":0,"id":"call_a","function":{"name":"look_up","arguments":{"q":1}}}'),
     "CF311": _called(
-        _fragment("call_a", name="look_up", arguments="{}"),
-        _fragment(None, arguments='{"q":1}'),
-        arguments='{}{"q":1}',
+        _fragment("call_a", name="look_up", arguments="{}"), _fragment(None, arguments='{"q":1}'), arguments='{}{"q":1}'
     ),
     "CF312": _called(_CALL, _fragment(None, arguments='{"q":2}'), arguments='{"q":1}{"q":2}'),
     "CF313": _called(_CALL)._replace(body=_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"')),

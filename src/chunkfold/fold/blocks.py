@@ -7,14 +7,7 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models.content import (
-    CONTENT_ITEMS,
-    CONTENT_PARTS,
-    ENCRYPTED_DETAIL,
-    BlockKind,
-    read_part,
-    reasoning_of,
-)
+from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, ENCRYPTED_DETAIL, BlockKind, read_part, reasoning_of
 
 _UNTYPED: Final = ""
 

@@ -11,14 +11,7 @@ from typing import Any, Final, Literal
 
 from chunkfold import anomalies
 from chunkfold.fold.choice_state import ChoiceState
-from chunkfold.fold.deltas import (
-    RULED_UNKNOWN,
-    TEXT_RULES,
-    TextRule,
-    brought_fields,
-    rule_for_call,
-    rule_with_block,
-)
+from chunkfold.fold.deltas import RULED_UNKNOWN, TEXT_RULES, TextRule, brought_fields, rule_for_call, rule_with_block
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.base import Model, copier_of, is_model
