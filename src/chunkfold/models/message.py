@@ -72,8 +72,9 @@ class ChatCompletionMessage(Model):
         """
         from chunkfold.models.parts import parts_of, sizes_of, usual_order
 
-        fields, kept = self.__dict__, self._order.value
-        return parts_of(fields, kept.parts if kept and kept.sizes == sizes_of(fields) else usual_order(fields))
+        fields = self.__dict__
+        order, sizes = self._order.value or ((), ())
+        return parts_of(fields, order if sizes == sizes_of(fields) else usual_order(fields))
 
     @overload
     def parse(self, type: builtins.type[T]) -> T: ...
@@ -158,9 +159,10 @@ class ChatCompletionMessage(Model):
 
 def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> None:
     """Record the order of a message's parts: for each, the field and where in it the part begins."""
-    from chunkfold.models.parts import Order, sizes_of
+    from chunkfold.models.parts import sizes_of
 
-    message._order = Uncompared(Order(tuple(parts), sizes_of(message.__dict__)))  # pyright: ignore[reportPrivateUsage] - of this module
+    # With other sizes of its fields, the message was changed since.
+    message._order = Uncompared((tuple(parts), sizes_of(message.__dict__)))  # pyright: ignore[reportPrivateUsage] - of this module
 
 
 def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from chunkfold.excerpts import ShortRepr
 from chunkfold.json_text.values import is_list
@@ -82,13 +82,6 @@ _ITEM_PARTS: Final[dict[str, type[ToolCallPart | ImagePart | ContentPart]]] = {
     "images": ImagePart,
     "content_parts": ContentPart,
 }
-
-
-class Order(NamedTuple):
-    """The order in which a message's parts came."""
-
-    parts: tuple[PartStart, ...]
-    sizes: tuple[int, ...]  # how much of each field there was; with other sizes the message was changed since
 
 
 def sizes_of(fields: Mapping[str, Any]) -> tuple[int, ...]:
