@@ -52,14 +52,12 @@ def outcome_of(finish_reason: str | None, *, has_tool_calls: bool = False) -> Ou
     """
     if finish_reason is None:
         return None
-    outcome = _OUTCOMES.get(finish_reason) or _other_outcome(finish_reason)
+    outcome = _OUTCOMES.get(finish_reason)
+    if outcome is None:
+        if len(finish_reason) < _LONGEST_WORD and finish_reason.strip().lower() in _ABSENT:
+            return None
+        if len(finish_reason) > 2 * _LONGEST_WORD:
+            finish_reason = finish_reason[:_LONGEST_WORD] + finish_reason[-_LONGEST_WORD:]
+        word = finish_reason.lower().partition(":")[0].strip()
+        outcome = Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(re.sub("[- ]", "_", word), Outcome.OTHER)
     return Outcome.TOOL_CALLS if outcome is Outcome.STOP and has_tool_calls else outcome
-
-
-def _other_outcome(finish_reason: str) -> Outcome | None:
-    if len(finish_reason) < _LONGEST_WORD and finish_reason.strip().lower() in _ABSENT:
-        return None
-    if len(finish_reason) > 2 * _LONGEST_WORD:
-        finish_reason = finish_reason[:_LONGEST_WORD] + finish_reason[-_LONGEST_WORD:]
-    word = finish_reason.lower().partition(":")[0].strip()
-    return Outcome.ERROR if word.endswith("_error") else _OUTCOMES.get(re.sub("[- ]", "_", word), Outcome.OTHER)
