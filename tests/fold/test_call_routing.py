@@ -293,7 +293,7 @@ def test_custom_tools_follow_the_same_rules_of_identity(deltas, expected, rules)
 def test_a_copy_for_routing_knows_the_empty_object() -> None:
     sent = delta(tool_calls=[on_wire((..., ..., name, {})) for name in (W, T)])
     first, second = ChatCompletionParser().feed(sent)[0].choices[0].delta.tool_calls or ()
-    calls = ToolCalls.for_routing(0)
+    calls = ToolCalls(0)
     assert calls.route(first)[0].place == 0
     assert calls.without_texts().route(second)[0].place == 1
 
@@ -302,7 +302,7 @@ def test_a_copy_for_routing_has_names_of_its_own() -> None:
     sent = [delta(tool_calls=[on_wire(one)]) for one in ((0, "a", "get_", ...), (0, ..., "weather", ...))]
     parser = ChatCompletionParser()
     first, second = (parser.feed(one)[0].choices[0].delta.tool_calls or [] for one in sent)
-    calls = ToolCalls.for_routing(0)
+    calls = ToolCalls(0)
     calls.route(first[0])
     copy = calls.without_texts()
     copy.route(second[0])

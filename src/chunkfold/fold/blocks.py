@@ -32,7 +32,6 @@ class Blocks:
         return Kept((self._blocks, self._last_of), (self._by_index,))
 
     def __len__(self) -> int:
-        """How many blocks there are."""
         return len(self._blocks)
 
     def add(self, fragments: list[dict[str, Any]]) -> str:

@@ -246,7 +246,7 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     """Fold fragments of tool calls; return how many characters of output they brought."""
     if not fragments:
         return 0
-    calls = state.tool_calls = state.tool_calls or ToolCalls(state.log, state.index, state.head)
+    calls = state.tool_calls = state.tool_calls or ToolCalls(state.index, state.log, state.head)
     size = 0
     for fragment in fragments:
         known = len(calls.calls)

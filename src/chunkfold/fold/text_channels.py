@@ -67,7 +67,7 @@ class TextChannels:
         calls = self._calls.get(choice)
         if calls is None:
             known = None if self._calls_of is None else self._calls_of(choice)
-            calls = self._calls[choice] = known or ToolCalls.for_routing(choice)
+            calls = self._calls[choice] = known or ToolCalls(choice)
         routed = calls.route(fragment)
         if routed is None:
             return

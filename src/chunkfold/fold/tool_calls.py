@@ -20,23 +20,18 @@ from chunkfold.models.tool_calls import is_server_side
 
 
 class ToolCalls:
-    """The calls of one choice."""
+    """The calls of one choice. If only `route` is used, they need no log and no head."""
 
-    def __init__(self, log: AnomalyLog, choice: int, head: Mapping[str, Any]) -> None:
+    def __init__(self, choice: int, log: AnomalyLog | None = None, head: Mapping[str, Any] = {}) -> None:
         self.calls: list[ToolCall] = []  # in the order of their first appearance
         self.last: ToolCall | None = None  # the call that the last fragment belongs to
         self.client_side = 0  # how many of them are for the client to run
         self._textless = 0  # calls of which no arguments came
-        self._log = log
+        self._log = AnomalyLog() if log is None else log
         self._choice = choice
         self._head = head  # what all chunks repeat, if it was sent: `id`, `created`, `model`
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
-
-    @classmethod
-    def for_routing(cls, choice: int) -> "ToolCalls":
-        """The calls of a choice, none so far, of which only `route` is used; nothing is noted."""
-        return cls(AnomalyLog(), choice, {})
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
@@ -89,7 +84,7 @@ class ToolCalls:
 
     def without_texts(self) -> "ToolCalls":
         """An independent copy without arguments, for routing; it notes nothing."""
-        other = ToolCalls.for_routing(self._choice)
+        other = ToolCalls(self._choice)
         other._textless = self._textless
         other.calls = [call.without_text() for call in self.calls]
         other.last = None if self.last is None else other.calls[self.last.place]
