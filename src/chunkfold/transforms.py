@@ -9,12 +9,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import filterfalse, islice
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance, wrong_type
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
-from chunkfold.models.base import Model
+from chunkfold.models.base import ModelT
 from chunkfold.models.chunk import CHUNK_OBJECT, ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
 from chunkfold.models.content import (
     REASONING_FIELDS,
@@ -31,7 +31,6 @@ _OTHER_OUTPUT: Final = (*REASONING_FIELDS, "tool_calls", "function_call", "refus
 # Each tag may become a chunk, so in one event, which may have 10,000 choices, their number has a limit.
 _MOST_TAGS: Final = 1000
 _TAGS_PER_CHOICE: Final = 2  # that are allowed again with each choice of a chunk
-ModelT = TypeVar("ModelT", bound=Model)
 
 
 class Transform(Protocol):
