@@ -13,7 +13,7 @@ from chunkfold.json_text.values import copied, is_container, is_int64, is_intege
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
-from chunkfold.models.shared import USAGE_KEYS, CompletionTokensDetails, CompletionUsage, PromptTokensDetails
+from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.wire.repairs import read_spelled_numbers
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ EXTENDED_IN_LOGPROBS = ("reasoning_content", "tokens", "token_ids", "token_logpr
 """Unknown keys of log probabilities whose lists add up: DeepSeek has one for the reasoning, Fireworks those of the
 legacy API."""
 _MOST_KEYS = 100  # of an object in usage; what providers send has some twenty
-_DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
 _OTHER_NAMES = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 _TYPED_COUNTS = frozenset(CompletionUsage.model_fields)
+_DETAIL_COUNTS = frozenset({*PromptTokensDetails.model_fields, *CompletionTokensDetails.model_fields})
+_TYPED_KEYS = _TYPED_COUNTS | _DETAIL_COUNTS
 
 
 def keep_unknown(kept: dict[str, Any], unknown: dict[str, Any] | None, extended: tuple[str, ...] = ()) -> None:
@@ -113,8 +114,8 @@ def _merge_counts(
         kept = _copy_to_keep(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
-        if key not in merged and key not in USAGE_KEYS:
-            room = _MOST_KEYS - len(merged.keys() - USAGE_KEYS) if room is None else room
+        if key not in merged and key not in _TYPED_KEYS:
+            room = _MOST_KEYS - len(merged.keys() - _TYPED_KEYS) if room is None else room
             if room <= 0:
                 log.note(anomalies.TOO_MANY_KEYS, excerpt(key))
                 continue

@@ -1,6 +1,6 @@
 """Models that chunks and completions share: usage, log probabilities, annotations, audio, errors."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
@@ -55,12 +55,6 @@ class CompletionUsage(Model):
         found = [part.get(name) for part in inner if is_object(part)] + [top.get(one) for one in (name, *names)]
         counts = [count for count in found if is_int64(count)]
         return next(filter(None, counts), 0 if counts else None)
-
-
-USAGE_KEYS: Final = frozenset[str]().union(
-    *(model.model_fields for model in (CompletionUsage, PromptTokensDetails, CompletionTokensDetails))
-)
-"""The keys of usage and of its details that have a type."""
 
 
 class TopLogprob(Model):
