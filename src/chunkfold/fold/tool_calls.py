@@ -212,10 +212,8 @@ class ToolCalls:
 
     def _by_new_id(self, at_index: ToolCall | None, index: int | None, id_: str, name: str | None) -> ToolCall | None:
         """Rules 2 and 3: a new call, unless the fragment has no name or belongs to a call without an id."""
-        if index is None:
-            continued = None if name else self.last  # rule 2: without a name it continues the last call, if any
-        elif at_index is None:
-            continued = None  # rule 2
+        if at_index is None:  # rule 2: without an index and a name it continues the last call, if any
+            continued = self.last if index is None and not name else None
         elif not name or (at_index.id is None and not at_index.is_called_otherwise(name)):
             continued = at_index  # rule 3: it has no name, or the call has no id yet and no other name
         else:
