@@ -43,8 +43,8 @@ def _chunk(choices: str, more: str = "") -> bytes:
     return f'data: {{{_HEAD},"choices":[{choices}]{more}}}\n\n'.encode()
 
 
-def _delta(delta: str, finish_reason: str = "null") -> bytes:
-    return _chunk(f'{{"index":0,"delta":{delta},"finish_reason":{finish_reason}}}')
+def _delta(delta: str, finish_reason: str = "null", more: str = "") -> bytes:
+    return _chunk(f'{{"index":0,"delta":{delta},"finish_reason":{finish_reason}}}', more)
 
 
 def _stream(*deltas: str, finish_reason: str = '"stop"') -> bytes:
@@ -64,10 +64,8 @@ def _counted(*usages: str, usage: Mapping[str, int] = MappingProxyType({})) -> E
 
 
 def _diffused(text: str, progress: str, finish_reason: str = "null") -> bytes:
-    return _chunk(
-        f'{{"index":0,"delta":{{"role":"assistant","content":"{text}"}},"finish_reason":{finish_reason}}}',
-        f',"diffusion_meta":{{"diffusion_content":true,"diffusion_progress":{progress}}}',
-    )
+    meta = f',"diffusion_meta":{{"diffusion_content":true,"diffusion_progress":{progress}}}'
+    return _delta(f'{{"role":"assistant","content":"{text}"}}', finish_reason, meta)
 
 
 def _fragment(id: str | None, index: int = 0, **function: str) -> str:
