@@ -112,12 +112,10 @@ class ToolCalls:
         It has the call's position and a hash of all else that distinguishes the calls of a conversation, so that no two
         calls share an id, and of nothing else, so that the same bytes always give the same id.
         """
-        created = self._head.get("created") or 0
-        source = (
-            *(self._head.get("id") or "", f"{created:x}", self._head.get("model") or ""),
-            *(f"{self._choice:x}", call.name, call.arguments.getvalue()),
-        )
-        digest = blake2b("\0".join(source).encode("utf-8", "surrogatepass"), digest_size=12)
+        id_, created, model = map(self._head.get, ("id", "created", "model"))
+        stream = (id_ or "", f"{created or 0:x}", model or "", f"{self._choice:x}")
+        source = "\0".join((*stream, call.name, call.arguments.getvalue()))
+        digest = blake2b(source.encode("utf-8", "surrogatepass"), digest_size=12)
         made_up = f"call_{call.place}_{digest.hexdigest()}"
         while made_up in self._by_id:
             made_up += "_"
