@@ -160,9 +160,8 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
         if is_object(part) and (kind != "text" or has_more_than_text(part)):
             size += _keep_part(state, part, kind)
         if is_wrong_part(part):
-            state.log.note(
-                anomalies.WRONG_TYPE, f"content: expected texts or parts with a text, received {excerpt(part)}"
-            )
+            expected = "texts or parts with a text"
+            state.log.note(anomalies.WRONG_TYPE, f"content: expected {expected}, received {excerpt(part)}")
         if text and not (kind == "reasoning" and has_reasoning):
             size += state.write("content" if kind == "text" else "reasoning", text)
     return size

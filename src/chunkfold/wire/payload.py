@@ -189,20 +189,16 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_broken(event: ServerSentEvent, problem: str, payload: Payload) -> None:
     event = raw_data.without_splice(event)
-    is_foreign = raw_data.is_foreign(event)
-    if (
-        raw_data.holds_several(event.data)
-        or raw_data.ends_in_error(event.data)
-        or (is_foreign and raw_data.has_chunk_line(event.data))
-    ):
+    data, is_foreign = event.data, raw_data.is_foreign(event)
+    if raw_data.holds_several(data) or raw_data.ends_in_error(data) or (is_foreign and raw_data.has_chunk_line(data)):
         _take_several(event, payload)
-    elif raw_data.is_broken_error(event.data):
+    elif raw_data.is_broken_error(data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))
         payload.error = _error_in_text(event)
     elif is_foreign:
         _skip_foreign(event, payload)
     else:
-        payload.error = _invalid(event, f"{problem}: {excerpt_of(event.data)}")
+        payload.error = _invalid(event, f"{problem}: {excerpt_of(data)}")
 
 
 def _skip_foreign(event: ServerSentEvent, payload: Payload) -> None:

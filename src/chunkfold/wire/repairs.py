@@ -174,9 +174,8 @@ def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
         place = (*path, key)
         if key in integers and (number := whole_number(item)) is not None:
             value[key] = number
-            notes.append(
-                (anomalies.NUMBER_SPELLED, f"{dotted(place)}: expected an integer, received {type(item).__name__}")
-            )
+            detail = f"{dotted(place)}: expected an integer, received {type(item).__name__}"
+            notes.append((anomalies.NUMBER_SPELLED, detail))
         elif is_container(item) and _is_structure(path, key):
             read_spelled_numbers(item, notes, place)
 
