@@ -54,8 +54,7 @@ def opening_error(opening: bytes) -> Payload | None:
     It has any shape, except a `message` alone: a line of a log has one.
     """
     body = opening.strip()
-    value, _ = read_json(_without_comments(body), [])
-    value = unwrapped(value, [])
+    value = value_of(_without_comments(body))
     has_more = is_object(value) and find_error({**value, "message": None}) is not None
     return parse_body(body) if has_more else None
 

@@ -109,7 +109,7 @@ def after_keep_alives(data: bytes) -> bytes:
 def begins_with_chunk(data: bytes) -> bool:
     """Whether the first of several lines is a chunk or `[DONE]`; a chunk may have no choices yet (Azure)."""
     first = _first_of_several(data)
-    value = _value_of(first)
+    value = value_of(first)
     return is_chunk_or_done(first) or (is_object(value) and "choices" in value and find_error(value) is None)
 
 
