@@ -184,33 +184,33 @@ class AnyClient:
 
 
 def test_what_is_remembered_of_origins_is_bounded() -> None:
-    def url(host: int) -> Any:
-        return SimpleNamespace(scheme="https", host=f"{host}.test", port=None)
+    def message(host: int) -> Any:
+        return SimpleNamespace(url=SimpleNamespace(scheme="https", host=f"{host}.test", port=None))
 
     def failure(host: int) -> Exception:
         exc: Any = type("ReadError", (Exception,), {})()
-        exc.request = SimpleNamespace(url=url(host))
+        exc.request = message(host)
         return exc
 
     client = AnyClient()
     for host in range(1000):
-        reuse.note_kept(client, url(host))
+        reuse.note_kept(client, message(host))
         reuse.note_failure(client, failure(host))
-    assert [reuse.may_reuse(client, url(host)) for host in (0, 743, 744, 999)] == [True, True, False, False]
+    assert [reuse.may_reuse(client, message(host)) for host in (0, 743, 744, 999)] == [True, True, False, False]
     assert len(reuse._clients[client]) == 256
-    assert reuse.may_reuse(AnyClient(), url(999))
+    assert reuse.may_reuse(AnyClient(), message(999))
 
 
 def test_nothing_is_remembered_of_what_cannot_be_told_apart() -> None:
     """A client that cannot be referred to weakly, a URL that is none, an exception without a request."""
     reuse.note_kept({}, None)
     client = AnyClient()
-    reuse.note_kept(client, "https://provider.test/")
+    reuse.note_kept(client, SimpleNamespace(url="https://provider.test/"))
     reuse.note_failure(client, httpx.ReadError("no request"))
     reuse.note_failure(client, KeyError())
     reuse.note_failure(client, type("ReadError", (Exception,), {})("of another library, without `request`"))
     assert reuse.may_reuse({}, None)
-    assert reuse.may_reuse(client, "https://provider.test/")
+    assert reuse.may_reuse(client, SimpleNamespace(url="https://provider.test/"))
 
 
 class NetworkStream:

@@ -199,7 +199,16 @@ class Lifecycle:
         chunks: list[ChatCompletionChunk] = []
         outer, body.chunks = body.chunks, chunks  # see `_feed_or_fold`
         try:
-            self._close_body(exc, is_transport=is_transport)
+            body.close(exc)
+            if body.stop is not None:
+                self._conclude()
+            elif isinstance(exc, InvalidStreamError) and not is_transport:
+                self._end_at(Stop.INVALID, exc)
+            else:
+                self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, cause=exc)
+        except BaseException:
+            self._after_failure(exc)
+            raise
         finally:
             body.chunks = outer
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
@@ -208,19 +217,6 @@ class Lifecycle:
             self._mark_emitted()
         self._notify_of_end()
         return chunks
-
-    def _close_body(self, exc: BaseException | None, *, is_transport: bool) -> None:
-        try:
-            self._body.close(exc)
-        except BaseException:
-            self._after_failure(exc)
-            raise
-        if self._body.stop is not None:
-            self._conclude()
-        elif isinstance(exc, InvalidStreamError) and not is_transport:
-            self._end_at(Stop.INVALID, exc)
-        else:
-            self._end_at(Stop.BODY_ENDED if exc is None else Stop.TRANSPORT, cause=exc)
 
     def leave(self) -> None:
         """Mark that the consumer left. This is not an error.

@@ -151,21 +151,13 @@ class _Request:
 
     def stream_options(self, response: Any) -> dict[str, Any]:
         """The options of the stream over the response."""
-        may_keep = self.reuse_connection and may_reuse(self.client, _url_of(response))
+        may_keep = self.reuse_connection and may_reuse(self.client, response)
         return {**self._parser_options, "reuse_connection": may_keep}
 
     def note_closed(self, stream: StreamDriver) -> None:
         """The stream was closed: if its connection was kept, the client may send its next request over it."""
         if stream.connection_was_kept:
-            note_kept(self.client, _url_of(stream.response))
-
-
-def _url_of(response: Any) -> Any:
-    """The URL of a response, None if it has none."""
-    try:
-        return response.url
-    except (AttributeError, RuntimeError):  # what httpx raises for a response that was made by hand
-        return None
+            note_kept(self.client, stream.response)
 
 
 def _sent_error() -> StreamConsumedError:

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import check_flag, check_seconds
-from chunkfold.errors import ChunkfoldError, LimitExceededError, StreamConsumedError, StreamEnd
+from chunkfold.errors import ChunkfoldError, StreamConsumedError, StreamEnd
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.excerpts import counted
 from chunkfold.models.chunk import ChatCompletionChunk
@@ -287,7 +287,11 @@ class StreamDriver:
         self._folding = folding
         self._is_parsing = True
         try:
-            if self._decoded is not None and (error := self._expansion_error(self._decoded, len(data))) is not None:
+            error = None
+            if self._decoded is not None:
+                self._decoded += len(data)
+                error = expansion_error(getattr(self.response, "num_bytes_downloaded", None), self._decoded)
+            if error is not None:
                 self._give(end_of_body(self._parser, error))
             elif type(data) is bytes and len(data) > SLICE:
                 self._slices = feed_in_slices(self._parser, data, folding=folding)
@@ -298,12 +302,6 @@ class StreamDriver:
                     self._give(chunks)
         finally:
             self._is_parsing = False
-
-    def _expansion_error(self, decoded: int, size: int) -> LimitExceededError | None:
-        """The error for a read of a compressed body, if the client counts received bytes; None if it is in order."""
-        received = getattr(self.response, "num_bytes_downloaded", None)
-        self._decoded = decoded + size
-        return None if received is None else expansion_error(received, decoded + size)
 
     def _parse_slice(self) -> None:
         self._is_parsing = True

@@ -99,9 +99,9 @@ def check_source(source: object, method: str) -> None:
     raise TypeError(f"source: expected {expected}, received {received}")
 
 
-def expansion_error(received: int, decoded: int) -> LimitExceededError | None:
-    """The error if a compressed body with this many received and decoded bytes expands too much; else None."""
-    if decoded <= _EXPANSION_ALLOWED or decoded <= MAX_EXPANSION * received:
+def expansion_error(received: int | None, decoded: int) -> LimitExceededError | None:
+    """The error if a compressed body of so many bytes, None if not known, expands too much; else None."""
+    if received is None or decoded <= max(_EXPANSION_ALLOWED, MAX_EXPANSION * received):
         return None
     return exceeded("max_expansion", MAX_EXPANSION)
 

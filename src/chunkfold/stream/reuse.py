@@ -23,20 +23,20 @@ _lock: Final = threading.Lock()
 _clients: Final = WeakKeyDictionary[Any, dict[_Origin, float]]()  # when a connection was kept last, by its origin
 
 
-def may_reuse(client: Any, url: Any) -> bool:
-    """Whether connections of this client to the URL's origin may be kept.
+def may_reuse(client: Any, response: Any) -> bool:
+    """Whether connections of this client to the response's origin may be kept.
 
-    True for a client that does not support weak references, and a URL without `scheme`, `host` and `port`.
+    True for a client that does not support weak references, and a response whose URL has no origin or is not known.
     """
-    with _lock, suppress(TypeError, AttributeError):
-        return _clients.get(client, {}).get(_origin(url)) != _NEVER
+    with _lock, suppress(TypeError, AttributeError, RuntimeError):
+        return _clients.get(client, {}).get(_origin(response)) != _NEVER
     return True
 
 
-def note_kept(client: Any, url: Any) -> None:
+def note_kept(client: Any, response: Any) -> None:
     """Note that the end of a body was waited for, so that its connection went back to the client's pool."""
-    with _lock, suppress(TypeError, AttributeError):
-        _set(_clients.setdefault(client, {}), _origin(url), time.monotonic())
+    with _lock, suppress(TypeError, AttributeError, RuntimeError):
+        _set(_clients.setdefault(client, {}), _origin(response), time.monotonic())
 
 
 def note_failure(client: Any, exc: BaseException) -> None:
@@ -45,7 +45,7 @@ def note_failure(client: Any, exc: BaseException) -> None:
         return
     with _lock, suppress(Exception):  # whatever another library's exception has as its request, it passes unchanged
         origins = _clients.get(client, {})
-        origin = _origin(cast("Any", exc).request.url)
+        origin = _origin(cast("Any", exc).request)
         if time.monotonic() - origins.get(origin, -_NEVER) < _SOON:
             _set(origins, origin, _NEVER)
 
@@ -57,5 +57,7 @@ def _set(origins: dict[_Origin, float], origin: _Origin, when: float) -> None:
         del origins[next(iter(origins))]
 
 
-def _origin(url: Any) -> _Origin:
+def _origin(message: Any) -> _Origin:
+    """That of a request or a response, of which one made by hand raises a RuntimeError in httpx."""
+    url = message.url
     return url.scheme, url.host, url.port
