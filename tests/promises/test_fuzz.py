@@ -259,7 +259,7 @@ def test_a_planted_bug_in_live_json_is_found(monkeypatch: pytest.MonkeyPatch) ->
     check_json(text, CUTS)
     monkeypatch.setattr(PartialJSON, "close", lambda self: self.value)
     check_json(text, CUTS)
-    monkeypatch.setattr(PartialJSON, "_end_string", lambda self, text: None)
+    monkeypatch.setattr(PartialJSON, "_put", lambda self, value: self._end_value())
     with pytest.raises(Broken):
         check_json(text, CUTS)
 

@@ -170,7 +170,10 @@ class PartialJSON:
             return end
         if text[end] == '"':
             self._string = None
-            self._end_string(string.getvalue())
+            if self._wants in _KEY_WANTED:
+                self._stack[-1].key, self._wants = string.getvalue(), _COLON
+            else:
+                self._put(string.getvalue())
             return end + 1
         escape = ESCAPE.match(text, end)
         if OPEN_ESCAPE.fullmatch(text, end):
@@ -220,13 +223,6 @@ class PartialJSON:
         else:
             self._rest = token
         return end
-
-    def _end_string(self, text: str) -> None:
-        if self._wants in _KEY_WANTED:
-            self._stack[-1].key = text
-            self._wants = _COLON
-        else:
-            self._put(text)
 
     def _shape_here(self) -> Shape | None:
         """The type at the place where a value starts; None if no value is allowed."""

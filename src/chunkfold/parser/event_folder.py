@@ -48,8 +48,9 @@ class EventFolder:
         self._options = options
         self._large = _LARGE if options.max_event_items is None else min(_LARGE, options.max_event_items)
         self._last: tuple[ServerSentEvent, list[ChatCompletionChunk]] | None = None  # not passed to the callback yet
+        self.has_callback = options.on_server_sent_event is not None  # which gets the chunks however the body is read
         # Whether each chunk passes through strict mode, a transform or the callback.
-        self._sees_all = bool(fold.log.refused_ids or options.transforms) or options.on_server_sent_event is not None
+        self._sees_all = bool(fold.log.refused_ids or options.transforms) or self.has_callback
         self._is_direct = not self._sees_all  # whether a plain chunk may go straight to the fold
         # A transform that merges choices needs their indexes.
         merges = options.one_choice and not any(isinstance(transform, OneChoice) for transform in options.transforms)
@@ -123,7 +124,7 @@ class EventFolder:
         """Fold what an event has, or JSON that is not in one, and pass it to the callback with its chunks."""
         known = len(self.chunks)
         self._fold_payload(payload, event.offset + len(event.data))
-        if self._options.on_server_sent_event is not None:
+        if self.has_callback:
             self._last = (event, self.chunks[known:])
             if self.stop is None:
                 self.notify_callback()

@@ -39,7 +39,6 @@ class Lifecycle:
         *,
         headers: Headers,
         clock: Callable[[], float],
-        has_callback: bool,
     ) -> None:
         self.end: StreamEnd | None = None
         """How the stream ended, None while it runs."""
@@ -58,7 +57,6 @@ class Lifecycle:
         self._last_snapshot = _LastSnapshot(fold)
         self.emitted_output: bool = False
         """Whether output was emitted, in a chunk or an event that was returned or yielded."""
-        self._has_callback = has_callback  # `on_server_sent_event`, which gets the chunks however the body is read
 
     def __repr__(self) -> str:
         """Show the state, without content."""
@@ -168,7 +166,7 @@ class Lifecycle:
             if not is_slice and self.end is None and (missed := deadlines.missed(now)) is not None:
                 self._end_at(Stop.STALLED, StreamStalledError(missed, end=StreamEnd.STALLED))
         body.chunks = outer
-        if not self.emitted_output and (is_returned or self._has_callback) and fold.output_size > size:
+        if not self.emitted_output and (is_returned or body.has_callback) and fold.output_size > size:
             self._mark_emitted()
         if body.stop is not None:
             self._notify_of_end()
@@ -213,7 +211,7 @@ class Lifecycle:
             body.chunks = outer
         if chunks and self.timing.last_byte is not None:  # they came with the last bytes
             note_read(self.timing, self.timing.last_byte, has_chunks=True, has_output=self._fold.has_output)
-        if (is_returned or self._has_callback) and self._fold.output_size > size:
+        if (is_returned or body.has_callback) and self._fold.output_size > size:
             self._mark_emitted()
         self._notify_of_end()
         return chunks
@@ -261,7 +259,7 @@ class Lifecycle:
 
     def _after_failure(self, cause: BaseException | None = None) -> None:
         """A transform, a callback or a signal handler raised: end the stream, whose last read is lost."""
-        if self._has_callback and self._fold.has_output:
+        if self._body.has_callback and self._fold.has_output:
             self._mark_emitted()
         with suppress(Exception):  # the transform may raise again
             if self._body.stop is None:

@@ -120,9 +120,7 @@ class ChatCompletionParser(Lifecycle):
             if not deadlines.is_set:
                 body.has_progress = True  # the limit counts from its first bytes
                 deadlines = Deadlines(None, MAX_BODY_SECONDS, started)
-        super().__init__(
-            fold, body, deadlines, headers=given, clock=clock, has_callback=on_server_sent_event is not None
-        )
+        super().__init__(fold, body, deadlines, headers=given, clock=clock)
 
     def completion(self) -> ChatCompletion:
         """The final message.

@@ -21,6 +21,7 @@ MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 class RefusedBody:
     """Read the body of a refused request."""
 
+    has_callback = False
     has_progress = False
     foreign: tuple[int, str] | None = None
 
