@@ -127,7 +127,7 @@ class PartialJSON:
             raise self._failure
         check_instance("text", text, str, "a str")
         self._text.write(text)
-        self._read(text if self._number is None else self._after_number(self._number, text))
+        self._read(text)
         # Copying is paid for by the text, so that the cost stays linear.
         self._credit += len(text) * _COPIES_PER_CHARACTER
         cost = self._open_items + len(self._stack)
@@ -147,15 +147,12 @@ class PartialJSON:
         self.value = parse_json(self._text.getvalue(), self._type)
         return self.value
 
-    def _after_number(self, number: StringIO, text: str) -> str:
-        """Continue a long number; once it has ended, return it and the text after it, else nothing."""
-        number.write(text)
-        if SCALAR.fullmatch(text):
-            return ""
-        self._number = None
-        return number.getvalue()
-
     def _read(self, text: str) -> None:
+        if self._number is not None:
+            self._number.write(text)
+            if SCALAR.fullmatch(text):  # it may continue
+                return
+            text, self._number = self._number.getvalue(), None
         text, self._rest = self._rest + text, ""
         at = 0
         while at < len(text):

@@ -46,8 +46,11 @@ class StreamedBody(EventFolder):
         """Take the next bytes and make the chunks they complete, if `folding` only those that folding needs."""
         decoder, template, offset = self._decoder, self._template, self._decoder.offset
         if decoder.is_between and self._is_direct:
-            if len(data) > self._short:
-                data = self._fold_run(data, folding=folding)
+            if len(data) > self._short:  # the events at its start may be like the one before
+                known = data[: max(0, self._output_limit.check_from - offset)]
+                size = template.fold_run(known, offset, self._largest, None if folding else self.chunks)
+                decoder.offset += size
+                data = data[size:]
             elif offset + len(data) < self._output_limit.check_from and (
                 make_chunk := template.fold_block(data, offset)
             ):
@@ -63,14 +66,6 @@ class StreamedBody(EventFolder):
         self._read_exposed(events, folding=folding)
         if decoder.limit_exceeded and self.stop is None:
             self._fail(exceeded("max_event_size", decoder.limit))
-
-    def _fold_run(self, data: bytes, *, folding: bool) -> bytes:
-        """Fold the events at the start of the data at once, if they are like the one before; return the rest."""
-        decoder = self._decoder
-        known = data[: max(0, self._output_limit.check_from - decoder.offset)]
-        size = self._template.fold_run(known, decoder.offset, self._largest, None if folding else self.chunks)
-        decoder.offset += size
-        return data[size:]
 
     def close(self, exc: BaseException | None = None) -> None:
         """The body ended, or the transport raised: read an unfinished block, and a body that is not an event stream."""

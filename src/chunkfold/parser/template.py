@@ -46,8 +46,6 @@ class EventTemplate:
     def __init__(self, fold: StreamFold, limit: OutputLimit) -> None:
         self._fold = fold
         self._limit = limit
-        self._starts: tuple[bytes, ...]
-        self._ends: tuple[bytes, ...]
         self._forget()
         self._holes: list[Hole] = []
         self._folder: ValueFolder  # once it has learned
@@ -64,7 +62,8 @@ class EventTemplate:
     def _forget(self) -> None:
         """Let no event fit."""
         self._before, self._after = _NEVER, b""
-        self._starts = self._ends = ()
+        self._starts: tuple[bytes, ...] = ()
+        self._ends: tuple[bytes, ...] = ()
 
     def fold_event(self, event: ServerSentEvent) -> Callable[[], ChatCompletionChunk] | None:
         """Fold an event that fits the template, or from which it learns.
