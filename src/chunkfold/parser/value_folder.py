@@ -39,11 +39,7 @@ class Meaning:
     # For the text, if a chunk like the last one adds nothing else, but for counts at the top of the usage and unknown
     # values; else None.
     rule: TextRule | None
-
-    @property
-    def is_always_usual(self) -> bool:
-        """Whether `is_usual` is true of all values."""
-        return not (self.positive or self.texts[1:])
+    is_always_usual: bool  # whether `is_usual` is true of all values
 
     def is_usual(self, values: Sequence[Any]) -> bool:
         """Whether these values mean what the ones in the chunk do."""
@@ -83,7 +79,6 @@ class ValueFolder:
         self._has_own_head = any(hole.holder is vars(chunk) for hole in holes)
         self._state = fold.states[choice.index]
         self._meaning = meaning = meaning_of(chunk, holes, fold, self._state)
-        self._is_always_usual = meaning is not None and meaning.is_always_usual
         self._keeps_more = meaning is not None and bool(meaning.counts or meaning.unknown or meaning.notes)
         self.copy = copier_of(chunk)
         """Returns a copy of the chunk, with the values that are in it."""
@@ -101,7 +96,7 @@ class ValueFolder:
         fold, meaning = self._fold, self._meaning
         if meaning is None or meaning.rule is None:
             return self._fold_chunk(values, count)
-        if not (fold.follows_template and (self._is_always_usual or meaning.is_usual(values))):
+        if not (fold.follows_template and (meaning.is_always_usual or meaning.is_usual(values))):
             return self._fold_chunk(values, count)
         state = self._state if meaning.choice is None else fold.states.get(values[meaning.choice])
         text = values[meaning.texts[0]]
@@ -186,14 +181,14 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         numbers[_kind_of(hole, chunk, texts, unknown)].append(number)
     if not texts or None in numbers or len(numbers["text"]) != len(texts):
         return None
-    counts = numbers["count"]
+    counts, created = numbers["count"], numbers["created"]
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
     is_more_kept = is_deep or (has_index and (any(unknown[1:]) or delta.reasoning_details))
     kept = (fold.extra, state.extra, state.message_extra)
     return Meaning(
         texts=numbers["text"],
         counts=counts,
-        positive=counts + numbers["created"],
+        positive=counts + created,
         unknown=[
             (extra, number)
             for extra, own in zip(kept, unknown, strict=True)
@@ -203,6 +198,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         choice=numbers["index"][0] if has_index else None,
         notes=[(anomalies.CONTENT_PARTS, "")] if is_list(delta.content) else [],
         rule=None if is_more_kept else _rule_for(texts, delta, known),
+        is_always_usual=not (counts or created or texts[1:]),
     )
 
 
