@@ -91,9 +91,16 @@ def _shown(node: ast.AST) -> str:
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """All changes of a file, in order."""
-    for place, node in enumerate(ast.walk(ast.parse(path.read_text("utf-8")))):
-        for value in _values(node):
+    nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+    never_run = {inner for node in nodes if _is_overload(node) for inner in ast.walk(node)}
+    for place, node in enumerate(nodes):
+        for value in _values(node) if node not in never_run else ():
             yield Mutant(str(path.relative_to(CORE)), place, value)
+
+
+def _is_overload(node: ast.AST) -> bool:
+    """Whether this is a signature for type checkers alone."""
+    return isinstance(node, ast.FunctionDef) and "overload" in map(ast.unparse, node.decorator_list)
 
 
 def _values(node: ast.AST) -> tuple[bool | None, ...]:
