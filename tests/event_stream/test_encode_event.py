@@ -88,6 +88,15 @@ def test_more_than_one_line_is_refused(field: str, value: str) -> None:
         encode_event(ServerSentEvent(b"a", **fields))
 
 
+@pytest.mark.parametrize("data", [5, [97], None])
+def test_what_bytes_could_be_made_of_is_no_data(data: Any) -> None:
+    """`bytes` would make five NULs of a 5, and an `a` of the list."""
+    with pytest.raises(
+        TypeError, match=re.escape(f"data: expected bytes, a str or a ServerSentEvent, received {data}")
+    ):
+        encode_event(data)
+
+
 def test_a_negative_retry_is_refused() -> None:
     with pytest.raises(ValueError, match=r"retry: expected 0 or more, received -1"):
         encode_event(b"a", retry=-1)

@@ -242,6 +242,15 @@ def test_of_an_opening_that_is_larger_than_the_limit_only_the_beginning_is_shown
         assert (decoded.opening, decoded.opening_limit) == (whole if size <= limit else (opening[:4096], limit))
 
 
+def test_an_opening_is_shown_though_the_lines_after_it_exceed_the_limit() -> None:
+    """Those are taken in one step, but for the first, which ends the opening."""
+    opening = b'{"choices": [{"index": 0, "delta": {"content": "How are you?"}}]}\n'
+    for pieces in ([opening + b"data: a\n" * 100], [opening, *[b"data: a\n"] * 100]):
+        decoder = EventStreamDecoder(len(opening))
+        openings = [decoder.opening for piece in pieces if decoder.feed(piece) == []]
+        assert (b"".join(openings), decoder.limit_exceeded, decoder.preamble) == (opening, True, None)
+
+
 PREAMBLES = {
     b"": b"",
     BOM: b"",
