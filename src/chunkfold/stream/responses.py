@@ -100,7 +100,7 @@ def check_source(source: object, method: str) -> None:
 
 
 def expansion_error(received: int | None, decoded: int) -> LimitExceededError | None:
-    """The error if a compressed body of so many bytes, None if not known, expands too much; else None."""
+    """The error if a compressed body expands too much, given its bytes (received: None if not known); else None."""
     if received is None or decoded <= max(_EXPANSION_ALLOWED, MAX_EXPANSION * received):
         return None
     return exceeded("max_expansion", MAX_EXPANSION)
