@@ -96,7 +96,7 @@ class StreamedBody(EventFolder):
                 self._read_start()
             end = len(events) if discarded is None else bisect_left(events, discarded.offset, begin, key=_offset)
             if discarded is not None and end < len(events) and events[end].offset == discarded.offset:
-                before = self._before_error(events[end], discarded)
+                before = self._before_error(events[end], discarded)  # only an error beside data has its event's offset
                 events[end : end + 1] = [] if before is None else [before]
                 end += before is not None
             if self.stop is None:
