@@ -66,7 +66,7 @@ def check_layers(body: bytes, whole: Reading) -> None:
     # Halves of characters, what the standard throws away, and other bodies are the parser's.
     is_nearly = any(anomaly.rule.id in ("CF109", "CF110") for anomaly in whole.parser.anomalies)
     is_more = is_nearly or (wire.unfinished is not None and error is None and not is_done)
-    is_more = is_more or any(one.event == "error" for one in wire.discarded)
+    is_more = is_more or any(one.event in ("", "error") for one in wire.discarded)
     if is_more or is_json(body) or wire.opening or wire.preamble is not None or b"\\u" in body:
         return
     last = accumulator.finish()
