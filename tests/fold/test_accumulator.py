@@ -34,6 +34,17 @@ def test_a_dump_without_unset_fields_is_a_completion() -> None:
     completion = fold(chunk({"content": "Hi"})).completion()
     for snapshot in (completion, ChatCompletionAccumulator().snapshot):
         assert snapshot.model_dump(exclude_unset=True)["object"] == "chat.completion"
+    message = completion.choices[0].message.model_dump(exclude_unset=True)
+    assert message == {"role": "assistant", "content": "Hi", "reasoning": None, "tool_calls": []}
+
+
+def test_halves_of_a_character_in_a_name_are_joined() -> None:
+    """A parser replaces each of them, so it takes chunks from elsewhere."""
+    accumulator = ChatCompletionAccumulator()
+    for name in ("f\ud83d", "\ude00"):
+        call = {"index": 0, "id": "a", "function": {"name": name}}
+        accumulator.add(ChatCompletionChunk.model_validate(chunk({"tool_calls": [call]})))
+    assert ascii(accumulator.snapshot.tool_calls[0].name) == ascii("f\N{GRINNING FACE}")
 
 
 EVERYTHING = [

@@ -53,6 +53,7 @@ def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: s
     ("type_", "key", "text", "rules"),
     [
         ("function", "arguments", "null", ["CF203"]),
+        ("function", "arguments", " null\n", ["CF203"]),
         ("function", "arguments", "nullable", []),
         ("custom", "input", "null", []),
     ],

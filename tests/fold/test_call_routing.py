@@ -42,6 +42,9 @@ RULE_1 = {
          *((2, "c", W, "3}"), (0, "a", W, "1}"), (1, "b", W, "2}"))], PLAIN, {"CF307"}),
     "also where that index means another call by now":
         ([(0, "a", W, OPEN), (0, "b", W, TWO), (0, "c", W, THREE), (0, "a", W, "1}")], PLAIN, {"CF305", "CF307"}),
+    "also where one of the fragments has no index":
+        ([*((..., "a", W, OPEN), (1, "b", W, OPEN)), *((..., "b", W, "2}"), (0, "a", W, "1}"))], PLAIN[:2],
+         {"CF301", "CF307"}),
     "a name and another index are a new call, although its id is taken":
         ([*((0, "a", W, OPEN), (1, "a", W, OPEN), (2, "a", W, OPEN)),
          *((1, "a", ..., "2}"), (0, "a", ..., "1}"), (2, "a", ..., "3}"))],
@@ -307,6 +310,16 @@ def test_a_copy_for_routing_has_names_of_its_own() -> None:
     copy = calls.without_texts()
     copy.route(second[0])
     assert [[call.name for call in one.calls] for one in (calls, copy)] == [["get_"], ["get_weather"]]
+
+
+def test_a_copy_for_routing_has_no_arguments() -> None:
+    parser = ChatCompletionParser()
+    (fragment,) = parser.feed(delta(tool_calls=[on_wire((0, "a", W, ...))]))[0].choices[0].delta.tool_calls or []
+    calls = ToolCalls(0)
+    calls.route(fragment)
+    calls.calls[0].arguments.write(ONE)
+    copy = calls.without_texts()
+    assert [[call.arguments.getvalue() for call in one.calls] for one in (calls, copy)] == [[ONE], [""]]
 
 
 @each_case(

@@ -175,6 +175,11 @@ BOTH = [
 ]
 
 
+def test_a_custom_tool_keeps_a_type_of_the_providers_own() -> None:
+    (call,) = read(custom(index=0, id="a", type="grammar", name="sql", input="x")).completion().tool_calls
+    assert call.model_dump() == {"id": "a", "type": "grammar", "custom": {"name": "sql", "input": "x"}}
+
+
 @each_case(("function", "custom", "type_"), BOTH)
 def test_of_a_function_and_a_custom_tool_the_empty_one_is_none(function: Any, custom: Any, type_: str) -> None:
     """Was once wrong: an unknown key of the tool was taken for the arguments of the function."""

@@ -498,6 +498,11 @@ def test_a_value_of_a_wrong_type_stands_in_the_place_of_its_field() -> None:
     assert (dump.count('"created":'), dump.count('"finish_reason":')) == (1, 1)
 
 
+def test_values_of_a_wrong_type_stand_beside_each_other() -> None:
+    completion, _ = validate_leniently(ChatCompletion, {"id": 5, "model": [], "raw_values": {"usage": "x"}})
+    assert completion.raw_values == {"usage": "x", "id": 5, "model": []}
+
+
 def test_what_is_no_object_of_fields_cannot_be_kept_raw() -> None:
     with pytest.raises(TypeError):
         validate_leniently(ChatCompletionChunk, {"\ud83d": 1})

@@ -28,6 +28,14 @@ def test_keys_of_one_usage_are_bounded() -> None:
     assert usage.model_extra == {f"k{n}": n for n in range(100)}
 
 
+def test_a_detail_that_has_a_type_comes_after_any_number_of_others() -> None:
+    parser = ChatCompletionParser()
+    for details in ({"cached_tokens": 3, **fresh(0, 300)}, {"audio_tokens": 4}):
+        parser.feed(chunk(usage={"prompt_tokens_details": details}))
+    details = parser.snapshot.usage.prompt_tokens_details
+    assert (details.cached_tokens, details.audio_tokens) == (3, 4)
+
+
 def test_lists_and_long_objects_in_usage() -> None:
     """They are the snapshot's own; of an object's keys the first hundred are kept, at every level."""
     parser = ChatCompletionParser()

@@ -104,6 +104,14 @@ def test_texts_in_lists_may_be_cumulative_too() -> None:
     assert [one["text"] for one in parser.snapshot.message.reasoning_details] == ["xy", "pq"]
 
 
+def test_bare_texts_in_lists_may_be_cumulative_too() -> None:
+    """Was once wrong: they were taken for real deltas."""
+    lists: list[list[Any]] = [["a"], ["a", "bc"], ["a", {"type": "text", "text": "bcd"}, "e"]]
+    parser, chunks = read([chunk(choice(texts)) for texts in lists], CumulativeDeltas())
+    assert [one.text for one in chunks] == ["a", "bc", "de"]
+    assert parser.snapshot.text == "abcde"
+
+
 def test_blocks_of_anthropic_in_details_may_be_cumulative_too() -> None:
     payloads = [chunk(choice("", reasoning_details=[{"type": "thinking", "thinking": text}])) for text in ("a", "ab")]
     parser, chunks = read(payloads, CumulativeDeltas())
