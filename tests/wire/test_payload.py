@@ -395,3 +395,11 @@ def test_a_draft_stays_on_its_chunk() -> None:
         (None, {"diffusion_content": text}) for text in ("H%", "Ho")
     ]
     assert (parser.snapshot.text, parser.snapshot.message.model_extra) == ("", {"diffusion_content": "Ho"})
+
+
+def test_what_ends_the_drafts_or_is_audio_is_no_draft() -> None:
+    drafts = {"diffusion_meta": {"diffusion_content": True}}
+    for kept in ({**chunk({"content": "Hi"}, "stop"), **drafts}, {**chunk({"content": ""}), "modality": "audio"}):
+        assert dumped(parse(kept)) == kept
+    (spoken,) = parse({**chunk({"content": "QUJD"}), **drafts, "modality": "audio"}).chunks
+    assert spoken.choices[0].delta.model_dump(exclude_unset=True) == {"audio": {"data": "QUJD"}}
