@@ -181,6 +181,14 @@ A_FIELD = b'error: {"message":"m"}\n'
             (b"data:\n", b"", ""),
             (b"data:\n", LAST, ""),
         ),
+        # Was once wrong: these hid it.
+        *(
+            (b"id: 1\n", b"data: oops\n", ""),
+            (CHUNK, b"data: oops\n", "a"),
+            (b"id: 1\n", b"data: []\n" + LAST, ""),
+            (CHUNK + LAST + CHUNK, b"", "a"),
+            (b"id: 1\n", LAST + CUT_CHUNK, ""),
+        ),
     ],
 )
 def test_an_error_beside_data(error: bytes, before: bytes, behind: bytes, text: str) -> None:
@@ -192,6 +200,38 @@ def test_an_error_beside_data(error: bytes, before: bytes, behind: bytes, text: 
             for size in (len(body), 1, 5):
                 parser = parsed(body, size)
                 assert (parser.end, str(parser.error), parser.snapshot.text) == (StreamEnd.FAILED, "m", text)
+
+
+def test_an_error_beside_data_is_one_in_strict_mode() -> None:
+    """Was once wrong: strict mode refused what else the block had."""
+    for lines in (CHUNK + A_FIELD, CHUNK * 2 + A_FIELD, A_BARE_ERROR + CHUNK * 2 + LAST):
+        for ending in (b"\n", b""):
+            parser = parsed(lines + ending, strict=True)
+            assert (parser.end, str(parser.error)) == (StreamEnd.FAILED, "m")
+
+
+def test_the_data_of_an_error_event_comes_before_an_error_beside_it() -> None:
+    for before, behind, message in (
+        (b"", LAST, "m"),
+        (CUT_CHUNK, b"", "m"),
+        (b'data: {"message":"n"}\n', b"", "n"),
+        (b"data: n\n", LAST, "n"),
+    ):
+        for ending in (b"\n", b""):
+            assert failure_of(b"event: error\n" + before + A_FIELD + behind + ending).message == message
+
+
+def test_the_callback_gets_the_event_beside_an_error() -> None:
+    """Was once wrong: without its `[DONE]`, or not at all."""
+    for lines, texts in ((CHUNK + LAST, ["a"]), (LAST, []), (CUT_CHUNK, [])):
+        seen: list[tuple[bytes, list[str]]] = []
+        parsed(
+            lines + A_FIELD + b"\n",
+            on_server_sent_event=lambda event, chunks, seen=seen: seen.append(
+                (event.data, [chunk.text for chunk in chunks])
+            ),
+        )
+        assert seen == [(b"\n".join(line[6:] for line in lines.splitlines()), texts)]
 
 
 def test_an_error_beside_data_drops_nothing_of_the_event_before() -> None:

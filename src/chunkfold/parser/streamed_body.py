@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final
 
 from chunkfold import anomalies
-from chunkfold.errors import ChunkfoldError, exceeded
+from chunkfold.errors import ChunkfoldError, InvalidChunkError, exceeded
 from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, MESSAGE, ServerSentEvent, UnfinishedBlock
 from chunkfold.excerpts import excerpt_of
@@ -21,7 +21,7 @@ from chunkfold.parser.options import BodyOptions
 from chunkfold.parser.refused_body import MAX_ERROR_BODY
 from chunkfold.wire import raw_data
 from chunkfold.wire.bodies import opening_error, parse_body
-from chunkfold.wire.payload import parse_slowly
+from chunkfold.wire.payload import Payload, parse_slowly
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
 _JSON_STARTS: Final = (b"{", b"[")
@@ -95,22 +95,13 @@ class StreamedBody(EventFolder):
             if place == self._decoder.opening_place:
                 self._read_start()
             end = len(events) if discarded is None else bisect_left(events, discarded.offset, begin, key=_offset)
-            if discarded is not None and end < len(events) and events[end].offset == discarded.offset:
-                before = self._before_error(events[end], discarded)  # only an error beside data has its event's offset
-                events[end : end + 1] = [] if before is None else [before]
-                end += before is not None
+            has_error = discarded is not None and end < len(events) and events[end].offset == discarded.offset
+            beside = events[end] if has_error else None
             if self.stop is None:
                 self._fold_events(events[begin:end], folding=folding)
             if self.stop is None and discarded is not None:
-                self._read_discarded(discarded)
-            begin = end
-
-    def _before_error(self, event: ServerSentEvent, error: ServerSentEvent) -> ServerSentEvent | None:
-        """What is read of an event before the error beside it, which neither a cut chunk nor a `[DONE]` hides."""
-        if self._size_error(event.data) or self._size_error(error.data) or not raw_data.is_error_field(error.data):
-            return event
-        rest = event._replace(data=raw_data.before_done(event.data))
-        return raw_data.whole_part(rest, data_terminated=False)
+                self._read_discarded(discarded, beside)
+            begin = end + (beside is not None)
 
     def _read_start(self) -> None:
         """Read what the body has before the first line of an event stream."""
@@ -123,11 +114,14 @@ class StreamedBody(EventFolder):
         elif not self._read_opening(opening):
             self._read_bare_lines(opening)
 
-    def _read_discarded(self, field: ServerSentEvent) -> None:
-        """Read an `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON."""
+    def _read_discarded(self, field: ServerSentEvent, beside: ServerSentEvent | None = None) -> None:
+        """Read an `error` field, an error as bare JSON, or a line that is nearly `data`, such as other bare JSON.
+
+        `beside` is the event of the same block, if that has data and an error.
+        """
         self._log.offset = field.offset
         if field.event == "error":
-            self._read_error_field(field)
+            self._read_error_field(field, beside)
             return
         is_bare = not field.event
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
@@ -176,40 +170,43 @@ class StreamedBody(EventFolder):
         """Read the block that is unfinished at the end of the body, its parts in the order of the body."""
         block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
         event, error = block.event, block.error
-        if event is not None and error is not None:
-            event = self._before_error(event, error)
-        for part in sorted((*self._decoder.discarded, *filter(None, (event, error))), key=_offset):
+        for part in sorted((*self._decoder.discarded, *filter(None, (event or error,))), key=_offset):
             if self.stop is None and part is event:
-                self._read_unfinished_event(part, data_terminated=block.data_terminated)
+                self._read_unfinished_event(part, error, data_terminated=block.data_terminated)
             elif self.stop is None:
                 self._read_discarded(part)
 
-    def _read_unfinished_event(self, event: ServerSentEvent, *, data_terminated: bool) -> None:
+    def _read_unfinished_event(
+        self, event: ServerSentEvent, error: ServerSentEvent | None, *, data_terminated: bool
+    ) -> None:
         if self._is_too_large(event.data):
             return
         whole = raw_data.whole_part(event, data_terminated=data_terminated)
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
-        if whole is not None:
+        if error is not None:
+            self._read_discarded(error, whole)
+        elif whole is not None:
             self._fold_counted(whole)
 
-    def _read_error_field(self, event: ServerSentEvent) -> None:
-        """Read comments or the value of a field as an error, if they are one."""
+    def _read_error_field(self, event: ServerSentEvent, beside: ServerSentEvent | None = None) -> None:
+        """Read comments or the value of a field as an error, if they are one, and before it the event beside it."""
         is_comment = event.data.startswith(b":")
         data = raw_data.error_comment(event.data) if is_comment else event.data
-        if self._is_too_large(data):
+        if beside is not None:
+            if not (self._size_error(beside.data) or self._size_error(data)) and raw_data.is_error_field(data):
+                self._output_limit.count(beside.data)
+                self._fold_and_notify(beside, _with_error(beside, _error_of(event)))
+                return
+            self._fold_counted(beside)
+        if self.stop is not None or self._is_too_large(data):
             return
         if not (data if is_comment else raw_data.is_error_field(data)):
             if raw_data.is_broken_error(event.data):
                 self._note_unexplained(event)
             return
-        payload = parse_slowly(event._replace(data=data))
-        if not is_comment:
-            payload.notes = [
-                (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail)
-                for rule, detail in payload.notes
-            ]
+        payload = parse_slowly(event._replace(data=data)) if is_comment else _error_of(event)
         self._fold_payload(payload, event.offset + len(event.data))
 
     def _read_other_body(self, body: bytes, *, cut: bool) -> None:
@@ -227,3 +224,21 @@ class StreamedBody(EventFolder):
                 self.end(Stop.WHOLE_BODY)
         elif not (cut and may_be_json):
             self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers))
+
+
+def _error_of(field: ServerSentEvent) -> Payload:
+    """The error in a field or in bare JSON."""
+    payload = parse_slowly(field)
+    payload.notes = [
+        (anomalies.ERROR_FIELD if rule is anomalies.ERROR_EVENT else rule, detail) for rule, detail in payload.notes
+    ]
+    return payload
+
+
+def _with_error(event: ServerSentEvent, error: Payload) -> Payload:
+    """An event and the error beside it, which no `[DONE]`, no cut chunk and no other invalid data hides."""
+    rest = raw_data.whole_part(event._replace(data=raw_data.before_done(event.data)), data_terminated=False)
+    payload = Payload() if rest is None else parse_slowly(rest)
+    if payload.error is not None and not isinstance(payload.error, InvalidChunkError):
+        return payload
+    return Payload([*payload.chunks, *error.chunks], error.error, notes=[*payload.notes, *error.notes])
