@@ -8,7 +8,14 @@ from cases import each_case
 from parsed_bodies import parsed
 from wire_events import A, B, call, compact, dumped, noted, parse, refused_by, stream
 
-from chunkfold import APIError, ChatCompletionParser, InvalidChunkError, InvalidStreamError, NotAnEventStreamError
+from chunkfold import (
+    APIError,
+    ChatCompletionChunk,
+    ChatCompletionParser,
+    InvalidChunkError,
+    InvalidStreamError,
+    NotAnEventStreamError,
+)
 from chunkfold.excerpts import excerpt_of
 from chunkfold.testing import HEAD, sse
 
@@ -270,6 +277,24 @@ def test_an_error_before_a_stream_counts_if_the_transport_fails_but_not_if_the_c
     left.leave()
     assert (broken.end, str(broken.error), left.end) == ("failed", "x", "closed")
     assert broken.anomalies[0].offset == 0
+
+
+def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back() -> None:
+    """Was once wrong: the stream failed."""
+
+    class Last:
+        def __init__(self) -> None:
+            self.held: list[ChatCompletionChunk] = []
+
+        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+            self.held.append(chunk)
+            return []
+
+        def close(self) -> list[ChatCompletionChunk]:
+            return self.held
+
+    parser = parsed(compact({"code": 429}) + b"\n\n" + FIRST + SECOND + END, transforms=[Last()])
+    assert (parser.end, parser.snapshot.text, noted(parser)) == ("finished", "ab", set())
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class StreamedBody(EventFolder):
         """End the stream. If no chunk came, an error in any shape that it began with is why."""
         opening, self._opening = self._opening, None
         payload = None
-        if opening is not None and not self._fold.chunks and stop in _UNEXPLAINED:
+        if opening is not None and not (self._fold.chunks or self._has_chunks) and stop in _UNEXPLAINED:
             payload = opening_error(opening.data)
         if opening is None or payload is None:
             super().end(stop, error)
