@@ -240,7 +240,7 @@ def test_an_error_beside_data_drops_nothing_of_the_event_before() -> None:
         assert parsed(CHUNK + b"\n" + error + CHUNK + b"\n").snapshot.text == "aa"
 
 
-@each_case("value", [b"null", b"false", b"{}", b"[]", b"[{}]", b'""', b"", b"oops", b"{oops"])
+@each_case("value", [b"null", b"false", b"{}", b"[]", b"[{}]", b'""', b"", b"oops", b"{oops", b'{"oops', b'"oops'])
 def test_an_empty_error_beside_data_is_none(value: bytes) -> None:
     for lines in (CHUNK + b"error: %b\n" % value, b"error: %b\n" % value + CHUNK):
         for ending in (b"\n" + DONE, LAST, b"\n"):
