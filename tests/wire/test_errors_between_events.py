@@ -163,7 +163,7 @@ LAST = b"data: [DONE]\n"
 A_FIELD = b'error: {"message":"m"}\n'
 
 
-@each_case("error", [A_FIELD, A_BARE_ERROR, IN_LINES])
+@each_case("error", [A_FIELD, A_BARE_ERROR, b"[%b]\n" % A_BARE_ERROR.rstrip(), IN_LINES])
 @each_case(
     ("before", "behind", "text"),
     [
@@ -208,6 +208,16 @@ def test_an_error_beside_data_is_one_in_strict_mode() -> None:
         for ending in (b"\n", b""):
             parser = parsed(lines + ending, strict=True)
             assert (parser.end, str(parser.error)) == (StreamEnd.FAILED, "m")
+
+
+def test_an_error_beside_data_may_have_a_chunk() -> None:
+    body = CHUNK * 2 + b'{"error":{"message":"m"},"choices":[{"index":0,"delta":{"content":"b"}}]}\n\n'
+    parser = parsed(body)
+    assert (str(parser.error), parser.snapshot.text) == ("m", "aab")
+    assert [(one.rule.id, one.offset) for one in parser.anomalies if one.rule.id in {"CF102", "CF602"}] == [
+        ("CF102", 0),
+        ("CF602", 0),
+    ]
 
 
 def test_the_data_of_an_error_event_comes_before_an_error_beside_it() -> None:
