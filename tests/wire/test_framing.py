@@ -221,8 +221,10 @@ FRAMES = {
     ),
     "the same, and chunks":
         (compact({"code": 429}) + b"\n\n" + FIRST + SECOND + END, "finished", "ab", ""),
-    "the same in more than 64 KiB":
-        (compact({"code": 429, "message": "x" * 2**16}) + b"\n\n" + END, "empty", "", ""),
+    "the same in 64 KiB":
+        (compact({"code": 429}).ljust(2**16 - 2) + b"\n\n" + END, "failed", "", "CF604 CF607"),
+    "the same in more":
+        (compact({"code": 429}).ljust(2**16 - 1) + b"\n\n" + END, "empty", "", ""),
     "several objects": (b'{"a":1}\n{"b":2}\n' + END, "empty", "", ""),
     "text before the stream": (b"Starting\n" + END, "empty", "", ""),
     "what may be no error, and chunks":
