@@ -196,7 +196,6 @@ class StreamedBody(EventFolder):
         data = raw_data.error_comment(event.data) if is_comment else event.data
         if beside is not None:
             if not (self._size_error(beside.data) or self._size_error(data)) and raw_data.is_error_field(data):
-                self._output_limit.count(beside.data)
                 self._fold_and_notify(beside, _with_error(beside, _error_of(event)))
                 return
             self._fold_counted(beside)
