@@ -285,8 +285,9 @@ def test_what_a_chunk_without_choices_may_be_is_no_unexplained_object(payload: d
 
 def test_null_choices_alone_are_no_other_api() -> None:
     """Was once wrong: they counted as events of another API."""
-    for choices in (None, {}, []):
-        assert play(event({"choices": choices, "model": "m"}) + DONE).end is StreamEnd.EMPTY
+    for choices, rules in ((None, {"CF201"}), ({}, {"CF201"}), ([], set[str]())):
+        parser = play(event({"choices": choices, "model": "m"}) + DONE)
+        assert (parser.end, {one.rule.id for one in parser.anomalies} & {"CF201", "CF219"}) == (StreamEnd.EMPTY, rules)
 
 
 # Recorded bodies

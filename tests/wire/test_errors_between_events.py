@@ -134,6 +134,7 @@ def test_an_error_event_may_begin_with_a_chunk_without_choices(first: bytes) -> 
         assert (str(parser.error), parser.snapshot.text) == ("m", "a")
     for event in (b'{"choices":[],"error":{"message":"m"}}', b'{"choices":null,"message":"m"}'):
         assert failure_of(b"event: error\ndata: " + event + b"\ndata: at f.py\n\n").message == "m"
+    assert failure_of(b'event: error\ndata: {"status":"x"}\ndata: at f.py\n\n').raw == {"status": "x"}
 
 
 @each_case("comment", [b"ping timeout", b"processing failed", b"503", b"heartbeat lost"])
