@@ -397,9 +397,16 @@ def test_a_draft_stays_on_its_chunk() -> None:
     assert (parser.snapshot.text, parser.snapshot.message.model_extra) == ("", {"diffusion_content": "Ho"})
 
 
-def test_what_ends_the_drafts_or_is_audio_is_no_draft() -> None:
-    drafts = {"diffusion_meta": {"diffusion_content": True}}
-    for kept in ({**chunk({"content": "Hi"}, "stop"), **drafts}, {**chunk({"content": ""}), "modality": "audio"}):
-        assert dumped(parse(kept)) == kept
-    (spoken,) = parse({**chunk({"content": "QUJD"}), **drafts, "modality": "audio"}).chunks
-    assert spoken.choices[0].delta.model_dump(exclude_unset=True) == {"audio": {"data": "QUJD"}}
+def test_a_content_that_does_not_append_is_moved_in_each_choice() -> None:
+    """An empty one is no audio, and the one that comes with the finish reason no draft."""
+    deltas = [{"content": None}, {"content": ""}, {"content": "a"}]
+    choices = [{"index": index, "delta": delta} for index, delta in enumerate(deltas)]
+    (spoken,) = parse({"choices": choices, "modality": "audio"}).chunks
+    assert [one.delta.content for one in spoken.choices] == [None, "", None]
+    assert [one.delta.audio is None for one in spoken.choices] == [True, True, False]
+    choices[1]["finish_reason"] = "stop"
+    (drafted,) = parse({"choices": choices, "diffusion_meta": {"diffusion_content": True}}).chunks
+    assert [one.delta.content for one in drafted.choices] == [None, "", None]
+    assert [one.delta.model_extra for one in drafted.choices] == [{}, {}, {"diffusion_content": "a"}]
+    (both,) = parse({"choices": choices[2:], "modality": "audio", "diffusion_meta": {"diffusion_content": True}}).chunks
+    assert both.choices[0].delta.model_dump(exclude_unset=True) == {"audio": {"data": "a"}}
