@@ -184,6 +184,7 @@ ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its
     "a code in camel case in an envelope": ({"error": {"message": "x", "errorCode": "200"}}, {"code": "200"}),
     "a code before one in camel case": ({"error": {"message": "x", "code": "a"}, "errorCode": "b"}, {"code": "a"}),
     "a code in the details (Anthropic)": ({"error": {"message": "x", "details": {"error_code": "a"}}}, {"code": "a"}),
+    "details that are a list (Google)": ({"error": {"message": "x", "details": [{"error_code": "a"}]}}, {"code": None}),
     "a code before one in the details": (
         {"error": {"message": "x", "code": "a", "details": {"error_code": "b"}}},
         {"code": "a"},
