@@ -96,8 +96,8 @@ class EventStreamDecoder:
     def discarded(self) -> list[ServerSentEvent]:
         """What the last `feed` discarded although its sender means something by it, as events in the order of the body.
 
-        - Of the type "error": an error as bare JSON or in an `error` field and, from blocks without data of an event
-          named error, bare JSON or its comments (the whole lines). If the block has data, it has the event's offset.
+        - Of the type "error": an error as bare JSON or in an `error` field; of an event named error without data, also
+          other bare JSON or its comments (the whole lines). If the block has data, the error has its event's offset.
         - Of the type "", bare JSON within a stream, and a bare `[DONE]`.
         - Of the type "message", one line of each block whose field is `data` except for blanks, a BOM or capitals.
         """

@@ -22,14 +22,15 @@ from chunkfold.models.tool_calls import is_server_side
 class ToolCalls:
     """The calls of one choice. If only `route` is used, they need no log and no head."""
 
-    def __init__(self, choice: int, log: AnomalyLog | None = None, head: Mapping[str, Any] = {}) -> None:
+    def __init__(self, choice: int, log: AnomalyLog | None = None, head: Mapping[str, Any] | None = None) -> None:
         self.calls: list[ToolCall] = []  # in the order of their first appearance
         self.last: ToolCall | None = None  # the call that the last fragment belongs to
         self.client_side = 0  # how many of them are for the client to run
         self._textless = 0  # calls of which no arguments came
         self._log = AnomalyLog() if log is None else log
         self._choice = choice
-        self._head = head  # what all chunks repeat, if it was sent: `id`, `created`, `model`
+        # What all chunks repeat, if it was sent: `id`, `created`, `model`.
+        self._head: Mapping[str, Any] = {} if head is None else head
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
 

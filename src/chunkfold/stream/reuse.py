@@ -58,6 +58,6 @@ def _set(origins: dict[_Origin, float], origin: _Origin, when: float) -> None:
 
 
 def _origin(message: Any) -> _Origin:
-    """That of a request or a response, of which one made by hand raises a RuntimeError in httpx."""
+    """The origin of a request or a response; httpx raises a RuntimeError for a response that was made by hand."""
     url = message.url
     return url.scheme, url.host, url.port
