@@ -271,14 +271,21 @@ def test_what_comes_without_its_field_twice_or_before_the_stream(
 
 
 def test_an_error_before_a_stream_counts_if_the_transport_fails_but_not_if_the_consumer_leaves() -> None:
-    opening = compact({"detail": "x"}) + b"\n\n: ping\n\n"
+    opening = compact({"detail": "x"}) + b"\n\nevent: ping\ndata: {}\n\n"
     broken, left = ChatCompletionParser(), ChatCompletionParser()
     for parser in (broken, left):
         parser.feed(opening)
     broken.interrupt(OSError())
     left.leave()
     assert (broken.end, str(broken.error), left.end) == ("failed", "x", "closed")
-    assert broken.anomalies[0].offset == 0
+    assert {anomaly.rule.id: anomaly.offset for anomaly in broken.anomalies} == {"CF106": 16, "CF604": 0, "CF607": 0}
+
+
+def test_of_two_errors_before_a_stream_the_first_counts() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b": ping\n\n" + compact({"code": 429, "message": "x"}) + b"\n\n" + compact({"code": 500}) + b"\n\n")
+    parser.close()
+    assert str(parser.error) == "x"
 
 
 def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back() -> None:
