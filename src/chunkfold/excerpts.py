@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 _LONGEST: Final = 60  # characters of a text in a `repr`
 _LONGEST_REPR: Final = 2000
+_LARGEST_INTEGER: Final = 2000  # bits, some 600 digits; interpreters can be set to print no more than 640
 _EXCERPT: Final = 200
 
 # What acts on a terminal, besides ASCII's control characters: DEL and C1; the marks, embeddings, overrides and isolates
@@ -36,11 +37,9 @@ class _Shortener(reprlib.Repr):
         return repr(value) if len(value) <= _LONGEST else f"{value[:half]!r}...{value[-half:]!r}"
 
     def repr_int(self, x: int, level: int) -> str:
-        """An integer; if it has more digits than the interpreter prints, its size."""
-        try:
-            return super().repr_int(x, level)
-        except ValueError:
-            return f"<an integer of {x.bit_length()} bits>"
+        """An integer; if it has so many digits that an interpreter may refuse to print it, its size."""
+        bits = x.bit_length()
+        return super().repr_int(x, level) if bits <= _LARGEST_INTEGER else f"<an integer of {bits} bits>"
 
     def repr_ellipsis(self, _value: Any, _level: int) -> str:
         """What stands for values that are not shown."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -99,6 +100,12 @@ def test_every_way_of_reading_gives_the_same(deep: int, text: str) -> None:
     assert found in ("\N{REPLACEMENT CHARACTER}", "\\\N{REPLACEMENT CHARACTER}😀\N{REPLACEMENT CHARACTER}\\ud83d")
 
 
+def readings(text: str) -> list[Callable[[], Any]]:
+    """The ways to read a whole text as any JSON."""
+    message, function = ChatCompletionMessage(content=text), Function(arguments=text)
+    return [message.parse, lambda: message.parse(Any), lambda: function.parse(Any)]
+
+
 @each_case("deeper", ["[", '{"a":'])
 def test_what_is_nested_deeper_than_500_is_refused_as_soon_as_it_is(deeper: str) -> None:
     live = PartialJSON()
@@ -107,10 +114,13 @@ def test_what_is_nested_deeper_than_500_is_refused_as_soon_as_it_is(deeper: str)
     with pytest.raises(ParseError, match="expected at most 500 levels at character") as raised:
         live.feed(deeper * 1_000_000)
     assert raised.value.position == 500 * len(deeper) + deeper.index(deeper.strip('"a:')[0])
-    whole = deeper * 10_000 + "1" + ("]" if deeper == "[" else "}") * 10_000
-    for parse in (ChatCompletionMessage(content=whole).parse, Function(arguments=whole).parse):
-        with pytest.raises(ParseError, match="expected at most 500 levels"):
-            parse()
+    deepest = deeper * 500 + "1" + ("]" if deeper == "[" else "}") * 500
+    for read in readings(deepest):
+        assert read() == json.loads(deepest)
+    for depth in (501, 10_000):
+        for read in readings(deeper * depth + "1" + ("]" if deeper == "[" else "}") * depth):
+            with pytest.raises(ParseError, match="expected at most 500 levels"):
+                read()
 
 
 @pytest.mark.parametrize("digits", [4_300, 5_000, 20_000])

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter
 
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.values import is_nested_deeper
+from chunkfold.json_text.values import MAX_DEPTH, is_nested_deeper
 
 OBJECT: Final[Any] = dict[str, Any]  # the type of any JSON object
 _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no deeper JSON
@@ -80,7 +80,12 @@ _adapter_of = lru_cache(maxsize=256)(_new_adapter)
 
 
 def load_json(text: str) -> Any:
-    """The value of a whole JSON text, with U+FFFD for half a surrogate pair; a `ValueError` or a `RecursionError`."""
+    """The value of a whole JSON text, with U+FFFD for half a surrogate pair; a `ValueError` or a `RecursionError`.
+
+    How deep the interpreter reads depends on its version and on the calls so far; 500 levels are the most anywhere.
+    """
+    if is_nested_deeper(text, MAX_DEPTH):
+        raise ValueError(f"expected at most {MAX_DEPTH} levels")
     return json.loads(_with_whole_pairs(text))
 
 
