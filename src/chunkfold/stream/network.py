@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MAX_WAIT_FOR_END: Final = 0.1  # seconds
 _LONGEST_TIMEOUT: Final = 1e6  # seconds; a socket takes at most 2**31 milliseconds
-_lock: Final = threading.Lock()
 
 
 class DeadlineReachedError(Exception):
@@ -90,21 +89,20 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     network_stream: Any = None
     with suppress(AttributeError):  # there is no network stream, or one of another library
         network_stream = response.extensions.get("network_stream")
-        with _lock:
-            if not isinstance(network_stream.read, _BoundedRead):
-                network_stream.read = _BoundedRead(network_stream.read)
-            bounded = network_stream.read
-            bounded.deadlines[threading.get_ident()] = deadline
+        if not isinstance(network_stream.read, _BoundedRead):
+            network_stream.read = _BoundedRead(network_stream.read)
+        network_stream.read.deadlines[threading.get_ident()] = deadline
+        bounded = network_stream.read
     if bounded is None:
         yield False  # not while that error is handled: it would be the context of what the reader's code raises
         return
     try:
         yield True
     finally:
-        with _lock:
-            del bounded.deadlines[threading.get_ident()]
-            if not bounded.deadlines and network_stream.read is bounded:
-                network_stream.read = bounded.read
+        del bounded.deadlines[threading.get_ident()]
+        # Without a lock, see `reuse`: a thread that has the connection by now has yet to send its request.
+        if not bounded.deadlines and network_stream.read is bounded:
+            network_stream.read = bounded.read
 
 
 class _BoundedRead:

@@ -4,9 +4,11 @@ llama.cpp's server announces `Keep-Alive: timeout=5` and closes the connection 4
 connection whose body was read to the end is in the pool, and the next request is sent over it: 13 to 30 % of
 back-to-back requests failed before any answer. So after one such failure, the client that saw it no longer keeps
 connections to that server.
+
+Threads share what is remembered without a lock, because an interrupt could leave that locked: on Python 3.14, what a
+signal handler raises can come between `with lock` and its block. Each step is a single operation of a dict.
 """
 
-import threading
 import time
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -19,7 +21,6 @@ _FAILURES: Final = {"ReadError", "WriteError", "RemoteProtocolError"}
 
 _Origin = tuple[str, str, int | None]
 
-_lock: Final = threading.Lock()
 _clients: Final = WeakKeyDictionary[Any, dict[_Origin, float]]()  # when a connection was kept last, by its origin
 
 
@@ -28,14 +29,14 @@ def may_reuse(client: Any, response: Any) -> bool:
 
     True for a client that does not support weak references, and a response whose URL has no origin or is not known.
     """
-    with _lock, suppress(TypeError, AttributeError, RuntimeError):
+    with suppress(TypeError, AttributeError, RuntimeError):
         return _clients.get(client, {}).get(_origin(response)) != _NEVER
     return True
 
 
 def note_kept(client: Any, response: Any) -> None:
     """Note that the end of a body was waited for, so that its connection went back to the client's pool."""
-    with _lock, suppress(TypeError, AttributeError, RuntimeError):
+    with suppress(TypeError, AttributeError, RuntimeError):
         _set(_clients.setdefault(client, {}), _origin(response), time.monotonic())
 
 
@@ -43,7 +44,7 @@ def note_failure(client: Any, exc: BaseException) -> None:
     """Note what the client raised as it sent a request, if a connection that was kept may be the reason."""
     if type(exc).__name__ not in _FAILURES:
         return
-    with _lock, suppress(Exception):  # whatever another library's exception has as its request, it passes unchanged
+    with suppress(Exception):  # whatever another library's exception has as its request, it passes unchanged
         origins = _clients.get(client, {})
         origin = _origin(cast("Any", exc).request)
         if time.monotonic() - origins.get(origin, -_NEVER) < _SOON:
@@ -54,7 +55,7 @@ def _set(origins: dict[_Origin, float], origin: _Origin, when: float) -> None:
     origins.pop(origin, None)
     origins[origin] = when
     if len(origins) > _MAX_ORIGINS:
-        del origins[next(iter(origins))]
+        origins.pop(next(iter(origins)), None)
 
 
 def _origin(message: Any) -> _Origin:
