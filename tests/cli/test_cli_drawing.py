@@ -3,6 +3,8 @@
 import errno
 import io
 import re
+import threading
+import time
 from collections.abc import Callable
 from itertools import count, islice
 
@@ -141,6 +143,24 @@ def test_nothing_is_drawn_between_two_frames() -> None:
             view.add(f"{number}\n\n")
         assert written_to(console) == "\x1b[?25l"
     assert [row for row in screen_of(written_to(console), 40) if row] == list(map(str, range(100)))
+
+
+def test_an_interrupt_as_something_is_added_does_not_keep_the_view_from_ending() -> None:
+    """Wherever it comes, also right behind the entry of the lock, which then stays locked."""
+    console = terminal(40)
+
+    def interrupted() -> None:
+        with LiveView(console, frame=0.01) as view:
+            view.add("one")
+            change = view._change()
+            change.__enter__()
+            time.sleep(0.1)  # until the next frame waits for the lock
+
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert screen_of(written_to(console), 40)[0] == "one"
 
 
 class Gone(io.StringIO):

@@ -137,14 +137,14 @@ class LiveView(AnswerView):
     def __exit__(self, *_: object) -> None:
         """Print the open rows as final, and show the cursor again."""
         self._is_over.set()
-        if self._frame:
-            self._drawing.join()
         self._suspension.__exit__(None, None, None)
-        rows = [*self._finished, *(self._rows.end() if self._rows else [])]
-        width = self._console.width
-        calls = [row for call in self._calls.values() for row in call.text().wrap(self._console, width)]
-        self._tail.draw([*rows, *self._gap(calls), *calls], [])
-        self._console.show_cursor(show=True)
+        # Once no frame is being drawn. The thread may never end: an interrupt can leave the lock locked.
+        with self._lock:
+            rows = [*self._finished, *(self._rows.end() if self._rows else [])]
+            width = self._console.width
+            calls = [row for call in self._calls.values() for row in call.text().wrap(self._console, width)]
+            self._tail.draw([*rows, *self._gap(calls), *calls], [])
+            self._console.show_cursor(show=True)
 
     def add(self, text: str, *, is_reasoning: bool = False) -> None:
         """The next piece of the text, or of the reasoning."""
@@ -214,7 +214,7 @@ class LiveView(AnswerView):
             while not self._is_over.wait(pause):
                 started = time.monotonic()
                 with self._lock:
-                    if self._is_changed or self._progress() != self._status:
+                    if not self._is_over.is_set() and (self._is_changed or self._progress() != self._status):
                         self._draw()
                 pause = max(self._frame, time.monotonic() - started)
 
