@@ -36,6 +36,9 @@ _NEVER_RETRYABLE_CODES: Final = (
     *(1113, "1113", 1309, "1309"),
     *("context_length_exceeded", "exceed_context_size_error"),
 )
+# Alibaba reports its limit of tokens per minute by OpenAI's word for an empty account; its message says which it is.
+_TOKENS_PER_MINUTE: Final = ("You exceeded your current quota", "Allocated quota exceeded")
+_TOKENS_PER_MINUTE_LINK: Final = "/model-studio/error-code#token-limit"
 _TRANSIENT_ERRORS: Final = ("TimeoutException", "NetworkError", "RemoteProtocolError")
 _UNITS: Final = {
     "max_event_items": "values in one event",
@@ -179,12 +182,17 @@ class APIError(ChunkfoldError):
 
     def is_transient(self) -> bool:
         """Whether the fault is likely to be temporary."""
-        if self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES:
+        is_permanent = self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES
+        if is_permanent and not _is_limit_of_tokens_per_minute(self.message):
             return False
         status = self.status_code
         if status == _PAYMENT_REQUIRED:
             return self.retry_after is not None
         return status is not None and (status in _RETRYABLE_STATUS or status >= 500)
+
+
+def _is_limit_of_tokens_per_minute(message: str) -> bool:
+    return _TOKENS_PER_MINUTE_LINK in message and any(words in message for words in _TOKENS_PER_MINUTE)
 
 
 class APIStatusError(APIError):

@@ -385,6 +385,30 @@ def test_a_budget_that_running_requests_fill_is_free_again_soon() -> None:
     assert error_from_response(402, {"Retry-After": "0"}, body).retryable
     assert not error_from_response(402, {}, body).retryable
     assert not error_from_response(403, {"Retry-After": "3"}, body).retryable
+LINK = "https://help.aliyun.com/zh/model-studio/error-code#token-limit"
+
+
+@each_case(
+    ("message", "retryable"),
+    [
+        (
+            f"You exceeded your current quota, please check your plan and billing details. For details, see: {LINK}",
+            True,
+        ),
+        (f"Allocated quota exceeded, please increase your quota limit. For details, see: {LINK}", True),
+        (f"Free allocated quota exceeded. For details, see: {LINK}", False),
+        ("You exceeded your current quota, please check your plan and billing details.", False),  # OpenAI
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_alibaba_calls_its_limit_of_tokens_per_minute_an_empty_account(
+    message: str, retryable: bool, is_streamed: bool
+) -> None:
+    body = {"error": {"code": "insufficient_quota", "type": "insufficient_quota", "message": message}}
+    error = failure(body) if is_streamed else error_from_response(429, {}, json.dumps(body).encode())
+    assert (error.status_code, error.retryable) == (429, retryable)
+
+
 
 
 @each_case("word", ["exceed_context_size_error", "context_length_exceeded"])
