@@ -289,6 +289,13 @@ STATUSES = {
     "a burst (DashScope)": ({"error": {"code": "limit_burst_rate"}}, 429),
     "requests a minute (Baidu)": ({"code": "rpm_rate_limit_exceeded", "message": "m"}, 429),
     "tokens a minute (Baidu)": ({"code": "tpm_rate_limit_exceeded", "message": "m"}, 429),
+    "tokens a minute (Cerebras)": ({"message": "m", "type": "too_many_tokens_error", "param": "quota"}, 429),
+    "its code for them": ({"message": "m", "code": "token_quota_exceeded"}, 429),
+    "its code for requests": ({"message": "m", "code": "request_quota_exceeded"}, 429),
+    "as much as a plan allows (GitHub Copilot)": ({"error": {"code": "user_global_rate_limited:pro_plus"}}, 429),
+    "its provider's limit": ({"error": {"code": "upstream_provider_rate_limit"}}, 429),
+    "as much as a plan allows (Zhipu)": ({"error": {"code": "1316", "message": "x"}}, 429),
+    "the same in seven days": ({"error": {"code": "1321", "message": "x"}}, 429),
     "a high load": ({"error": {"code": "server_high_load"}}, 503),
     "statusCode": ({"error": {"message": "x", "statusCode": 429}}, 429),
     "httpCode (gRPC gateways)": ({"error": {"grpcCode": 8, "httpCode": 429, "message": "x"}}, 429),
@@ -302,6 +309,7 @@ STATUSES = {
     "server_is_overloaded": ({"error": {"code": "server_is_overloaded"}}, 503),
     "MiniMax's 1002: too many requests": ({"base_resp": {"status_code": 1002, "status_msg": "x"}}, 429),
     "its 2045: too many at once": ({"base_resp": {"status_code": 2045, "status_msg": "x"}}, 429),
+    "its 2056: as much as a plan allows": ({"base_resp": {"status_code": 2056, "status_msg": "x"}}, 429),
     "MiniMax's 1004: a wrong key": ({"base_resp": {"status_code": 1004, "status_msg": "x"}}, 401),
     "SiliconFlow's 50508: too busy": ({"code": 50508, "message": "x", "data": None}, 503),
     # Never 200, nor any number that is no status of an error.
@@ -377,14 +385,6 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         assert not error.retryable
 
 
-def test_a_budget_that_running_requests_fill_is_free_again_soon() -> None:
-    """OpenRouter says how long to wait, which it does not where credits have to be bought."""
-    body = b'{"error":{"code":402,"message":"x","metadata":{"limit_source":"openrouter_in_flight_budget"}}}'
-    error = error_from_response(402, {"Retry-After": "3"}, body)
-    assert (error.status_code, error.retry_after, error.retryable) == (402, 3, True)
-    assert error_from_response(402, {"Retry-After": "0"}, body).retryable
-    assert not error_from_response(402, {}, body).retryable
-    assert not error_from_response(403, {"Retry-After": "3"}, body).retryable
 LINK = "https://help.aliyun.com/zh/model-studio/error-code#token-limit"
 
 
@@ -409,6 +409,14 @@ def test_alibaba_calls_its_limit_of_tokens_per_minute_an_empty_account(
     assert (error.status_code, error.retryable) == (429, retryable)
 
 
+def test_a_budget_that_running_requests_fill_is_free_again_soon() -> None:
+    """OpenRouter says how long to wait, which it does not where credits have to be bought."""
+    body = b'{"error":{"code":402,"message":"x","metadata":{"limit_source":"openrouter_in_flight_budget"}}}'
+    error = error_from_response(402, {"Retry-After": "3"}, body)
+    assert (error.status_code, error.retry_after, error.retryable) == (402, 3, True)
+    assert error_from_response(402, {"Retry-After": "0"}, body).retryable
+    assert not error_from_response(402, {}, body).retryable
+    assert not error_from_response(403, {"Retry-After": "3"}, body).retryable
 
 
 @each_case("word", ["exceed_context_size_error", "context_length_exceeded"])

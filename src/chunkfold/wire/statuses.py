@@ -62,7 +62,7 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
-# xAI and the relays built from one-api.
+# xAI, GitHub Copilot and the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -85,7 +85,9 @@ _WORD_STATUS: Final = _by_word(
         " organization_usage_limit_exceeded"
         " throttled request_limit_exceeded model_not_ready tokens requests queue_exceeded"
         " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate"
-        " rpm_rate_limit_exceeded tpm_rate_limit_exceeded",
+        " rpm_rate_limit_exceeded tpm_rate_limit_exceeded too_many_tokens token_quota_exceeded request_quota_exceeded"
+        " user_model_rate_limited user_global_rate_limited user_weekly_rate_limited integration_rate_limited"
+        " agent_mode_limit_exceeded upstream_provider_rate_limit",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body",
@@ -104,7 +106,7 @@ _MINIMAX_STATUS: Final = _by_word(
         400: "1026 1027 1042 2013",
         401: "1004 2049",
         402: "1008",
-        429: "1002 1039 1041 2045",
+        429: "1002 1039 1041 2045 2056",
         500: "1000 1013 1024 1033",
         504: "1001",
     }
@@ -117,7 +119,7 @@ _ZHIPU_STATUS: Final = _by_word(
         402: "1113",
         403: "1110 1111 1112 1121 1220 1309 1311",
         404: "1211 1221 1222",
-        429: "1302 1303 1304 1305 1308 1310 1312 1313",
+        429: "1302 1303 1304 1305 1308 1310 1312 1313 1316 1317 1318 1319 1320 1321",
         500: "1120 1200 1230 1234",
         503: "50505 50508",
     }
