@@ -41,6 +41,25 @@ def test_annotations_that_are_sent_again_count_once(more: list[Any]) -> None:
     assert noted(parser) == set()
 
 
+@each_case(
+    ("sent", "kept"),
+    [
+        pytest.param([["a"], ["b", "c"], ["a"]], ["a", "b", "c", "a"], id="new ones with each delta (vLLM)"),
+        pytest.param([["a"], ["a"], ["a", "b"]], ["a", "b"], id="all that came so far"),
+        pytest.param([[], ["a"], None, []], ["a"], id="none"),
+        pytest.param(["x", ["a"]], ["a"], id="a list after another value"),
+        pytest.param([["a"], "x"], "x", id="another value after a list"),
+    ],
+)
+def test_citations_in_deltas_accumulate(sent: list[Any], kept: Any) -> None:
+    """vLLM sends those of Cohere's models as the text comes; beside the choices, a list is the whole of them."""
+    before = deepcopy(sent)
+    parser = fold(*said(*({"content": "a", "citations": value} for value in sent)))
+    assert parser.completion().message.model_extra == {"citations": kept}
+    assert noted(parser) == set()
+    assert sent == before
+
+
 @each_case("raw", ["x", 5, {"x": 1}])
 @each_case(("sent", "found"), LISTS.values(), ids=LISTS)
 def test_a_value_that_is_no_list_is_kept_raw(sent: Any, found: Any, raw: Any) -> None:

@@ -308,14 +308,28 @@ def _add_images(state: ChoiceState, images: list[Any]) -> int:
 
 def _add_annotations(state: ChoiceState, annotations: list[Any]) -> int:
     """Add annotations; DashScope's speech recognition sends all that came so far with each delta."""
-    kept = state.lists.setdefault("annotations", [])
-    if annotations[: len(kept)] == kept:
-        annotations = annotations[len(kept) :]
-    kept.extend(annotations)
+    new = _extend_with_new(state.lists.setdefault("annotations", []), annotations)
     if state.observer is not None:
-        for annotation in annotations:
+        for annotation in new:
             state.observer.on_annotation(state.index, annotation)
     return 0
+
+
+def _extend_with_new(kept: list[Any], items: list[Any]) -> list[Any]:
+    """Extend a list; return the new items: without the beginning, if that repeats all of the list."""
+    new = items[len(kept) :] if items[: len(kept)] == kept else items
+    kept.extend(new)
+    return new
+
+
+def _keep_citations(state: ChoiceState, name: str, value: Any) -> bool:
+    """Citations accumulate: vLLM sends those of Cohere's models as the text comes."""
+    if not is_list(value):
+        return False
+    if not is_list(state.message_extra.get(name)):
+        state.message_extra[name] = []
+    _extend_with_new(state.message_extra[name], value)
+    return True
 
 
 def _keep_provider_fields(state: ChoiceState, _: str, value: Any) -> bool:
@@ -332,6 +346,7 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     **dict.fromkeys(APPENDED, _append_raw),
     **{kind.name: partial(_check_blocks, kind) for kind in BLOCK_KINDS if kind is not REASONING_DETAILS},
     "extra_content": _keep_extra_content,
+    "citations": _keep_citations,
     PROVIDER_FIELDS: _keep_provider_fields,
 }
 RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
