@@ -309,7 +309,7 @@ def test_views_where_nothing_came() -> None:
 
 OUTCOMES = {
     Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos", "normal", " stop "],
-    Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "ERROR_LIMIT"],
+    Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "ERROR_LIMIT", "time_limit"],
     Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
     Outcome.CONTENT_FILTER:
         ["content_filter", "sensitive", "SAFETY", "RECITATION", "refusal", "content_filter: RECITATION",

@@ -21,7 +21,7 @@ _WORDS = {
     ),
     Outcome.LENGTH: (
         "length max_tokens max_token max_length max_new_tokens max_output_tokens max_completion_tokens model_length"
-        " token_limit context_length model_context_window_exceeded error_limit"
+        " token_limit context_length model_context_window_exceeded error_limit time_limit"
     ),
     Outcome.TOOL_CALLS: "tool_calls tool_call tool_use tool function_call function_calls",
     Outcome.CONTENT_FILTER: (
