@@ -312,6 +312,7 @@ STATUSES = {
     "its 2056: as much as a plan allows": ({"base_resp": {"status_code": 2056, "status_msg": "x"}}, 429),
     "MiniMax's 1004: a wrong key": ({"base_resp": {"status_code": 1004, "status_msg": "x"}}, 401),
     "SiliconFlow's 50508: too busy": ({"code": 50508, "message": "x", "data": None}, 503),
+    "its 50603: really busy": ({"code": 50603, "message": "x", "data": None}, 503),
     # Never 200, nor any number that is no status of an error.
     "200": ({"error": {"code": 200}}, None),
     "200 in digits": ({"error": {"code": "200"}}, None),
@@ -378,6 +379,7 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         {"code": "1309"},  # its coding plan has expired
         *({"code": code} for code in ("CommodityNotPurchased", "PrepaidBillOverdue")),  # Alibaba
         *({"code": code} for code in ("PostpaidBillOverdue", "BudgetLimitExceeded")),
+        {"code": "SetLimitExceeded", "param": "", "type": "TooManyRequests"},  # Volcengine pauses the model
         {"type": "budget_exceeded", "code": "429"},  # LiteLLM
     ):
         error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())

@@ -111,7 +111,7 @@ _MINIMAX_STATUS: Final = _by_word(
         504: "1001",
     }
 )
-# Numbers in an `error`, and two of SiliconFlow's.
+# Numbers in an `error`, and three of SiliconFlow's.
 _ZHIPU_STATUS: Final = _by_word(
     {
         400: "1210 1212 1213 1214 1215 1261 1300 1301",
@@ -121,6 +121,6 @@ _ZHIPU_STATUS: Final = _by_word(
         404: "1211 1221 1222",
         429: "1302 1303 1304 1305 1308 1310 1312 1313 1316 1317 1318 1319 1320 1321",
         500: "1120 1200 1230 1234",
-        503: "50505 50508",
+        503: "50505 50508 50603",
     }
 )
