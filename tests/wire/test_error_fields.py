@@ -306,6 +306,7 @@ STATUSES = {
     "slow_down (OpenAI)": ({"type": "error", "error": {"code": "slow_down", "message": "x"}}, 503),
     "capacity_exceeded (Groq)": ({"error": {"code": "capacity_exceeded"}}, 503),
     "stream_error (gateways)": ({"error": "x", "code": "stream_error", "message": "x"}, 502),
+    "no upstream (Cline)": ({"error": {"message": "x", "code": "stream_initialization_failed"}}, 502),
     "server_is_overloaded": ({"error": {"code": "server_is_overloaded"}}, 503),
     "MiniMax's 1002: too many requests": ({"base_resp": {"status_code": 1002, "status_msg": "x"}}, 429),
     "its 2045: too many at once": ({"base_resp": {"status_code": 2045, "status_msg": "x"}}, 429),

@@ -62,7 +62,7 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
-# xAI, GitHub Copilot and the relays built from one-api.
+# xAI, GitHub Copilot, Cline and the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -91,7 +91,7 @@ _WORD_STATUS: Final = _by_word(
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body",
-        502: "bad_gateway gateway provider upstream network upstream_http2_stream stream",
+        502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
