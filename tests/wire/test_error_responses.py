@@ -39,6 +39,7 @@ RESPONSES = [
     pytest.param({"msg": "x", "code": "E1"}, "x", "E1", id="others"),
     pytest.param({"error_msg": "404 Route Not Found"}, "404 Route Not Found", None, id="APISIX"),
     pytest.param({"fault": {"faultstring": "x", "detail": {"errorcode": "y"}}}, "x", None, id="Apigee"),
+    pytest.param({"status": {"code": "42901", "message": "x"}, "result": None}, "x", "42901", id="CLOVA Studio"),
     pytest.param({"httpStatus": 401, "messages": [{"errorCode": "e", "message": "x"}]}, "x", None, id="IONOS"),
     pytest.param(b"upstream connect error\n", "upstream connect error", None, id="text"),
     pytest.param(b"<html>502</html>", "<html>502</html>", None, id="HTML"),

@@ -22,6 +22,8 @@ _MESSAGE_EXCERPT: Final = 500
 _LONGEST_PATH: Final = 10  # keys
 _LONGEST_KEY: Final = 50  # characters
 _LONGEST_INNER: Final = 2**16  # characters
+# FastAPI's `HTTPException(429, {"message": "..."})`; CLOVA Studio's `{"status": {"code": "42901", "message": "..."}}`.
+_INNER_NAMES: Final = ("detail", "status")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -78,8 +80,9 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     """The fields of the error object, from the value that describes it, and the whole JSON that it is in."""
     fields = _fields_in(value)
     outer = raw if is_object(raw) else {}
-    if is_object(fields.get("detail")) and "message" not in fields:
-        fields = {**fields["detail"], **fields}  # FastAPI's `HTTPException(429, {"message": "...", "code": "..."})`
+    for name in _INNER_NAMES:
+        if is_object(inner := fields.get(name)) and "message" not in fields:
+            fields = {**inner, **fields}
     if is_object(fields.get("error")) and "message" not in fields:
         fields |= fields.pop("error")
     beside = {**outer, "error": None}
