@@ -90,14 +90,15 @@ _WORD_STATUS: Final = _by_word(
         " agent_mode_limit_exceeded upstream_provider_rate_limit",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
-        " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body",
+        " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
+        " bad_response empty_response aws_invoke",
         502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
-        " the_service_is_currently_unavailable",
+        " the_service_is_currently_unavailable channel_no_available_key",
         504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
-        " gateway_stream_timeout",
+        " gateway_stream_timeout channel_response_time_exceeded",
     }
 )
 # Numbers in `base_resp`.
