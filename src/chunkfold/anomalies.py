@@ -255,6 +255,12 @@ CALL_INDEX_CHANGED: Final = Rule(
     "Nebius, SGLang, LibreChat, relays in front of DeepSeek",
     "continues the call that lacks arguments, or has only their beginning",
 )
+CALLS_MISSING: Final = Rule(
+    "CF315",
+    "the finish reason says that there are tool calls, but there are none",
+    "OpenCode in front of GLM, servers whose parser of tool calls fails",
+    "keeps the finish reason, and invents no call",
+)
 
 ZERO_USAGE: Final = Rule("CF401", "a usage of 0 follows a positive one", "MiniMax, gateways", "keeps the positive one")
 TOTAL_TOO_SMALL: Final = Rule(

@@ -189,7 +189,7 @@ LEVELS = [
 @each_case(("sent", "found"), LEVELS)
 def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, found: Any) -> None:
     values = [{"x": [1], "y": {"a": 1}, "z": None}, {"x": "2", "y": None}, {"x": [3], "w": 0}]
-    parser = fold(*map(sent, values), *said({}, finish_reason="tool_calls"))
+    parser = fold(*map(sent, values), *said({}))
     level = found(parser.completion())
     assert {key: value for key, value in level.model_extra.items() if value is not None} == {
         "x": [3],

@@ -291,6 +291,65 @@ def test_a_whole_message_has_its_calls_although_the_deltas_had_empty_ones() -> N
     assert calls(parser.completion()) == [("a", W, ONE)]
 
 
+# A finish reason without the calls that it means
+
+
+def ended(*choices: dict[str, Any]) -> ChatCompletionParser:
+    """A parser that read one chunk with these choices, and [DONE]."""
+    parser = ChatCompletionParser()
+    parser.feed(event({**HEAD, "choices": [*choices]}) + DONE)
+    parser.raise_error()
+    return parser
+
+
+def choice(index: int, finish_reason: str, **sent: Any) -> dict[str, Any]:
+    return {"index": index, "delta": {"content": "Hi", **sent}, "finish_reason": finish_reason}
+
+
+CALL = {"index": 0, "id": "a", "function": {"name": W, "arguments": ONE}}
+
+
+@pytest.mark.parametrize("word", ["tool_calls", "function_call", "tool_use"])
+@pytest.mark.parametrize("sent", [{}, {"tool_calls": None}, {"tool_calls": []}], ids=str)
+def test_calls_that_the_finish_reason_means_and_that_did_not_come_are_noted(word: str, sent: Any) -> None:
+    """OpenCode in front of GLM."""
+    parser = ended(choice(0, word, **sent))
+    assert noted(parser) == {"CF315"}
+    (told,) = [anomaly.detail for anomaly in parser.anomalies if anomaly.rule.id == "CF315"]
+    assert told == f"choice 0: '{word}'"
+    (one,) = parser.completion().choices
+    assert (one.finish_reason, one.outcome, one.message.tool_calls) == (word, "tool_calls", [])
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        pytest.param([choice(0, "stop")], id="another finish reason"),
+        pytest.param([choice(0, "tool_calls", tool_calls=[CALL])], id="a call"),
+        pytest.param([choice(0, "tool_calls", function_call={"name": W, "arguments": ONE})], id="the legacy call"),
+        pytest.param([choice(0, "tool_calls"), choice(1, "tool_calls", tool_calls=[CALL])], id="in another choice"),
+    ],
+)
+def test_calls_that_came_are_not_missing(choices: list[dict[str, Any]]) -> None:
+    assert noted(ended(*choices)) == set()
+
+
+def test_calls_are_not_missing_before_the_end() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(delta("tool_calls"))
+    assert noted(parser) == set()
+    parser.feed(delta(tool_calls=[CALL]) + DONE)
+    assert noted(parser) == set()
+
+
+def test_the_calls_of_a_whole_message_are_not_missing() -> None:
+    parser = ChatCompletionParser()
+    message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": ONE}}]}
+    parser.feed(event({**HEAD, "choices": [{"message": message, "finish_reason": "tool_calls"}]}) + DONE)
+    assert noted(parser) == set()
+    assert calls(parser.completion()) == [("a", W, ONE)]
+
+
 # Calls that the server ran itself
 
 

@@ -267,10 +267,19 @@ class StreamFold:
                 state.tool_calls.finish()
             state.role = role_of(state)
             state.message = None
+        self._note_missing()
+        return added
+
+    def _note_missing(self) -> None:
+        """Note the fields of the head, and the calls that a finish reason names, if the stream did not bring them."""
         missing = [name for name in ("id", "created", "model") if name not in self.head.fields]
         if missing and self.chunks > self.unexplained:
             self.log.note(anomalies.HEAD_MISSING, ", ".join(missing))
-        return added
+        if any(state.tool_calls is not None or state.function_call is not None for state in self.all_states()):
+            return  # If not in this choice, then in another one (GitHub Copilot).
+        for state in self.all_states():
+            if outcome_of(state.finish_reason) is Outcome.TOOL_CALLS:
+                self.log.note(anomalies.CALLS_MISSING, f"choice {excerpt(state.index)}: {excerpt(state.finish_reason)}")
 
     @property
     def snapshot(self) -> ChatCompletion:
