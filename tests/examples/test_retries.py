@@ -118,6 +118,7 @@ def read_twice() -> ChunkfoldError:
     return raised(lambda: list(stream))
 
 
+PER_MINUTE = "Allocated quota exceeded. See https://help.aliyun.com/zh/model-studio/error-code#token-limit"
 RESET = ConnectionResetError("reset")
 # One row of the first table each: what comes in it, and what each of them tells of the wait.
 CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
@@ -136,6 +137,15 @@ CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
             failed(body, status_code=status)
             for code in ("insufficient_quota", "billing_hard_limit_reached")
             for error in ({"code": code}, {"type": code}, {"type": code, "code": None}, {"type": "requests", "code": code})
+            for body, status in ((json.dumps({"error": error}).encode(), 429), (failing(**error), 200))
+        ],
+        7.0,
+    ),
+    "either, if `insufficient_quota` comes with Alibaba's message about tokens per minute, which links to "
+    "`error-code#token-limit`": (
+        [
+            failed(body, status_code=status)
+            for error in ({"code": "insufficient_quota", "message": PER_MINUTE},)
             for body, status in ((json.dumps({"error": error}).encode(), 429), (failing(**error), 200))
         ],
         7.0,
