@@ -48,9 +48,11 @@ class Head:
     def _fold(self, chunk: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
         """Keep what is new; yield a note for each deviation."""
         is_waiting = not chunk.get("created")
+        is_keep_alive = is_waiting and _is_keep_alive(chunk.get("id"))  # then the model is the gateway's own name
         for name in _FIRST_WINS:
             value = chunk.get(name)
-            if value and not (name in ("id", "model") and is_waiting and _is_keep_alive(value)):
+            is_stand_in = name in ("id", "model") and (is_keep_alive or (is_waiting and _is_keep_alive(value)))
+            if value and not is_stand_in:
                 first = self.fields.setdefault(name, value)
                 if first != value and name in ("id", "model"):
                     yield anomalies.ID_CHANGED, f"{name}: {excerpt(value)} after {excerpt(first)}"
