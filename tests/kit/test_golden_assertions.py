@@ -228,12 +228,6 @@ def test_what_is_wrong_is_told_with_the_event_that_brought_it(name: str) -> None
     assert len(offsets) <= 5
 
 
-@pytest.mark.parametrize(("stream", "event", "text"), [(SEPARATED, 2, r"'a\u2028b'"), (NEXT_LINE, 3, r"'b\x85c'")])
-def test_a_crash_is_told_with_what_was_expected_of_its_event(stream: StreamBuilder, event: int, text: str) -> None:
-    message = message_of(lambda: assert_folds_to(stream, fold=splits_like_python))
-    assert message.endswith(f"\nexpected of event {event}: text {text}")
-
-
 def test_the_openai_sdks_completion_is_one() -> None:
     chat = pytest.importorskip("openai.types.chat")
     completion = chat.ChatCompletion.model_construct(**in_openais_form("Hello"))
@@ -423,6 +417,7 @@ def test_the_event_with_which_it_raises_is_shown_and_what_was_expected_of_it(fol
 @each_case(
     ("event", "expected"),
     [
+        (delta(content="a\u2028\x85b"), r"text 'a\u2028\x85b'"),
         (b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"Hm"}}]}\n\n', "reasoning 'Hm'"),
         (delta(refusal="No"), "refusal 'No'"),
         (

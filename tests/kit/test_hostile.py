@@ -1,8 +1,6 @@
 """The hostile set, and what holds clients to it: `chunkfold.testing.hostile` and `python -m chunkfold.testing`."""
 
 import re
-import subprocess
-import sys
 import time
 import tracemalloc
 from dataclasses import replace
@@ -17,7 +15,7 @@ from chunkfold import RULES
 from chunkfold.testing import HostileStream, hold, hostile_streams
 from chunkfold.testing.hostile import Call, Cost, Reading, chunkfold_client, judge
 from chunkfold.testing.hostile.clients import as_reading
-from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
+from chunkfold.testing.hostile.peers import PEERS, running_peers
 from chunkfold.testing.hostile.report import BEGIN, END
 
 COLUMNS = "complete streams read right | streams that must be refused | crashed instead"
@@ -170,13 +168,15 @@ AS_DICT = {"text": "Hi", "tool_calls": [{"id": 7, "function": {"name": "f", "arg
 AS_OBJECT = SimpleNamespace(text="Hi", tool_calls=[SimpleNamespace(id=7, name="f", arguments="{}")], usage=None)
 
 
-@pytest.mark.parametrize("value", [AS_DICT, AS_OBJECT])
-def test_a_function_may_return_a_dict_or_an_object(value: Any) -> None:
-    assert as_reading(value) == Reading(texts=("Hi",), calls=(Call("f", "{}", "7"),), usage={})
+AS_READING = Reading(texts=("Hi",), calls=(Call("f", "{}", "7"),), usage={})
+NOTHING_SAID = Reading(texts=(), calls=(), finish_reason="")
 
 
-def test_a_completion_without_choices_has_no_text_and_no_finish_reason() -> None:
-    assert as_reading({"choices": []}) == Reading(texts=(), calls=(), finish_reason="")
+@pytest.mark.parametrize(
+    ("value", "reading"), [(AS_DICT, AS_READING), (AS_OBJECT, AS_READING), ({"choices": []}, NOTHING_SAID)]
+)
+def test_a_function_may_return_a_dict_or_an_object(value: Any, reading: Reading) -> None:
+    assert as_reading(value) == reading
 
 
 def test_a_function_that_always_says_the_same_is_not() -> None:
@@ -186,37 +186,6 @@ def test_a_function_that_always_says_the_same_is_not() -> None:
     assert verdicts["bom"].right
     assert not verdicts["calls-without-index"].right
     assert {v.right for v in verdicts.values() if v.stream.ending != "complete"} == {False}
-
-
-# The command
-
-TOY = """
-async def fold(body):
-    return {"text": "Hi", "tool_calls": []}
-"""
-
-
-@pytest.mark.slow
-def test_the_command_holds_a_callable_too(tmp_path: Path) -> None:
-    (tmp_path / "toy_client.py").write_text(TOY, "utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-m", "chunkfold.testing", "--client", "toy_client:fold"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={"PYTHONUTF8": "1", "PATH": ""},
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 1
-    whole = sum(stream.ending == "complete" for stream in STREAMS.values())
-    rest = len(STREAMS) - whole
-    assert re.search(rf"^chunkfold \S+ +{whole} of {whole} +{rest} of {rest} +0$", ran.stdout, re.MULTILINE)
-    assert re.search(rf"^toy_client:fold +\d+ of {whole} +0 of {rest} +0$", ran.stdout, re.MULTILINE)
-    assert re.search(r"^  calls-without-index +complete +text: 'Hi'$", ran.stdout, re.MULTILINE)
-    missing = [name for name in PEERS if not is_installed(name)]
-    assert ("pip install" in ran.stdout) is bool(missing)
 
 
 # The page

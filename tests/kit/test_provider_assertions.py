@@ -183,19 +183,14 @@ def test_a_provider_that_runs_can_be_used_with_with() -> None:
             provider.start()  # and what failed is told once
 
 
-def test_they_can_be_asked_after_the_end() -> None:
-    with FakeProvider(HELLO) as provider:
-        httpx.post(provider.url, json=ASKED)
-    provider.assert_requested(json=ASKED)
-    provider.assert_script_used()
-
-
 def test_a_builder_is_an_answer_wherever_one_is_expected() -> None:
     with FakeProvider(HELLO, lambda _: HELLO.in_dialect("stepfun")) as provider:
         provider.add(HELLO.answer(status=201))
         answers = [httpx.post(provider.url, json=ASKED) for _ in range(3)]
     assert [answer.content for answer in answers] == [HELLO.body, HELLO.in_dialect("stepfun").body, HELLO.body]
     assert [answer.status_code for answer in answers] == [200, 200, 201]
+    provider.assert_requested(3, json=ASKED)  # after the end, too
+    provider.assert_script_used()
 
 
 # Other clients

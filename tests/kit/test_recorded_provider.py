@@ -18,7 +18,7 @@ import pytest
 from cases import each_case
 from fronts import ASKED, PATIENCE
 
-from chunkfold import APIStatusError, ChatCompletionStream, StreamInterruptedError, connect
+from chunkfold import APIStatusError, StreamInterruptedError, connect
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.testing import (
     Answer,
@@ -92,17 +92,6 @@ def test_requests_are_passed_on_as_they_are(tmp_path: Path) -> None:
     assert first.headers["accept-encoding"] == "identity"
     assert first.headers["host"] in upstream.base_url
     assert (second.method, second.path, second.query) == ("GET", "/v1/models", "limit=5&after=a%2Bb")
-
-
-def test_each_request_has_a_recording_of_its_own(tmp_path: Path) -> None:
-    texts = ["one", "two", "three"]
-    answers = [StreamBuilder().text(text).finish().done() for text in texts]
-    with FakeProvider(*answers) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
-        for _ in texts:
-            asked(provider)
-    assert files(tmp_path) == ["1.jsonl", "2.jsonl", "3.jsonl"]
-    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
-        assert [ChatCompletionStream([asked(provider).content]).read().text for _ in texts] == texts
 
 
 def test_only_what_is_missing_is_recorded(tmp_path: Path) -> None:
@@ -251,20 +240,22 @@ def test_an_upstream_that_cannot_be_reached_is_no_recording(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*.jsonl"))
 
 
-@pytest.mark.parametrize("upstream", ["", "api.openai.com/v1", "ftp://x/v1"])
-def test_an_upstream_that_is_no_url_is_refused(tmp_path: Path, upstream: str) -> None:
-    with pytest.raises(ValueError, match="upstream: expected a base URL with http or https, received"):
-        RecordedProvider(upstream, tmp_path)
-
-
-def test_an_upstream_that_is_no_str_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"upstream: expected a base URL as a str, received URL\("):
-        RecordedProvider(httpx.URL("http://x/v1"), tmp_path)  # type: ignore[arg-type]
-
-
-def test_another_word_for_recording_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="record: expected none or new, received 'all'"):
-        RecordedProvider("http://x/v1", tmp_path, record="all")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("upstream", "record", "error", "words"),
+    [
+        *(
+            (upstream, "none", ValueError, "upstream: expected a base URL with http or https, received")
+            for upstream in ("", "api.openai.com/v1", "ftp://x/v1")
+        ),
+        (httpx.URL("http://x/v1"), "none", TypeError, r"upstream: expected a base URL as a str, received URL\("),
+        ("http://x/v1", "all", ValueError, "record: expected none or new, received 'all'"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    tmp_path: Path, upstream: Any, record: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        RecordedProvider(upstream, tmp_path, record=record)
 
 
 # Like any provider
