@@ -60,13 +60,15 @@ def toy_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_complete_and_refused_streams_are_counted_apart(toy: str, capsys: pytest.CaptureFixture[str]) -> None:
     clients = [part for name in ("hi", "broken", "careful") for part in ("--client", f"{toy}:{name}")]
     assert main(["--no-peers", *clients, "--min", "2"]) == 1  # for which one of them is enough
-    rows = [re.split(r" {2,}", line) for line in capsys.readouterr().out.splitlines()[:5]]
+    shown = capsys.readouterr().out
+    rows = [re.split(r" {2,}", line) for line in shown.splitlines()[:5]]
     assert rows[0][1:] == ["complete streams read right", "streams that must be refused", "crashed instead"]
     assert rows[2:] == [
         [f"{toy}:hi", "2 of 3", "0 of 2", "0"],
         [f"{toy}:broken", "0 of 3", "0 of 2", "2"],
         [f"{toy}:careful", "0 of 3", "2 of 2", "0"],
     ]
+    assert re.search(r"^  html +invalid +crashed: KeyError: 'body'$", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
