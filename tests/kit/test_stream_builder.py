@@ -126,22 +126,10 @@ def test_a_cut_between_any_two_events_is_never_complete_before_the_finish_reason
 
 
 RECOGNISED: dict[ErrorShape, tuple[Any, str | None]] = {  # the code that has room, the type that has room
-    "object": (503, "server_error"),
-    "choices": (503, "server_error"),
+    **dict.fromkeys(ERROR_SHAPES, (503, "server_error")),
+    **dict.fromkeys(("event_text", "message", "detail"), (None, None)),
+    **dict.fromkeys(("base_resp", "code", "errors"), (503, None)),
     "text": (None, "server_error"),
-    "event": (503, "server_error"),
-    "event_object": (503, "server_error"),
-    "event_text": (None, None),
-    "field": (503, "server_error"),
-    "bare": (503, "server_error"),
-    "type": (503, "server_error"),
-    "base_resp": (503, None),
-    "finish_reason": (503, "server_error"),
-    "code": (503, None),
-    "message": (None, None),
-    "detail": (None, None),
-    "list": (503, "server_error"),
-    "errors": (503, None),
 }
 
 
