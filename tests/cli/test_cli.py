@@ -199,11 +199,11 @@ KEY = "sk-marked-0123456789abcdef"
 
 
 @pytest.mark.parametrize("command", [("chat", "Hi"), ("record", "Hi", "-o", "OUT"), ("inspect", "Hi"), ("doctor",)])
-def test_no_response_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_response_is_one_line_without_a_key(command: tuple[str, ...], tmp_path: Path) -> None:
     name, *arguments = (argument.replace("OUT", str(tmp_path / "answer.jsonl")) for argument in command)
-    result = run(name, "http://127.0.0.1:9/v1", "-m", "m", *arguments, OPENAI_API_KEY=KEY)
+    result = run(name, "http://127.0.0.1:9/sk-another-0123456789abc/v1", "-m", "m", *arguments, OPENAI_API_KEY=KEY)
     assert (result.stdout, result.exit_code) == ("", 1)
-    line = r"Error: no response from http://127.0.0.1:9/v1/chat/completions: .*refused.*\n"
+    line = r"Error: no response from http://127.0.0.1:9/\*+/v1/chat/completions: .*refused.*\n"
     assert re.fullmatch(line, result.stderr)
     assert not re.search(f"Errno|{KEY}", result.stderr)
     assert list(tmp_path.iterdir()) == []
@@ -403,17 +403,13 @@ def test_control_characters_are_made_visible() -> None:
     assert "\n" not in one_line(everything)
 
 
-def calls(*said: tuple[str, str]) -> list[Call]:
-    return [Call(name, arguments) for name, arguments in said]
-
-
 def test_open_calls_fill_in_below_the_text() -> None:
     console = terminal(40)
     with LiveView(console, frame=0) as answer:
         answer.add("Both at on")
-        answer.show_tool_calls(calls(("f", '{"a": ')))
+        answer.show_tool_calls([Call("f", '{"a": ')])
         assert screen_of(written_to(console), 40) == ["Both at on", "", 'tool call: f {"a":']
-        answer.show_tool_calls(calls(("f", '{"a": '), ("g", '{"long": "' + "x" * 30)))
+        answer.show_tool_calls([Call("f", '{"a": '), Call("g", '{"long": "' + "x" * 30)])
         answer.add("ce.")
         assert screen_of(written_to(console), 40) == [
             "Both at once.",
@@ -422,7 +418,7 @@ def test_open_calls_fill_in_below_the_text() -> None:
             'tool call: g {"long":',
             '"' + "x" * 30,
         ]
-        answer.show_tool_calls(calls(("f", '{"a": 1}'), ("g", "x" * 1000)))
+        answer.show_tool_calls([Call("f", '{"a": 1}'), Call("g", "x" * 1000)])
         assert "..." + "x" * 37 in screen_of(written_to(console), 40)
     drawn = screen_of(written_to(console), 40)
     assert drawn[:4] == ["Both at once.", "", 'tool call: f {"a": 1}', "tool call: g"]

@@ -104,14 +104,6 @@ def test_a_key_in_the_path_is_shown_by_no_command(command: tuple[str, ...], tmp_
     assert "*" * len(key) in result.shown
 
 
-@each_case("command", [("chat", "Hi"), ("record", "Hi", "-o", "-"), ("inspect", "Hi"), ("doctor",)])
-def test_a_key_in_the_path_is_not_shown_if_there_is_no_response(command: tuple[str, ...]) -> None:
-    name, *arguments = command
-    result = run(name, f"http://127.0.0.1:9/{KEY}/v1", *arguments, "-m", "m")
-    assert "no response from http://127.0.0.1:9/" in result.shown
-    assert KEY not in result.shown
-
-
 class KeptView(AnswerView):
     def __init__(self) -> None:
         self.text, self.reasoning = "", ""

@@ -66,12 +66,7 @@ BAD: list[tuple[str, Given, str, str]] = [
     ("choices", StreamBuilder().text("A").text("B", choice=2).finish().finish(choice=2).done(), "fail", "expected choices 0 and 1, received"),
     ("usage", text("Hello"), "fail", "received no usage, although stream_options.include_usage requested it"),
     ("usage", text("Hello", end=STOP + chunk(usage=usage(0, 7)) + DONE), "fail", "received usage without prompt or completion tokens"),
-    (
-        "usage",
-        text("Hello", end=STOP + chunk(usage=usage(5, 7, total_tokens=9)) + DONE),
-        "fail",
-        "the total is less than prompt + completion",
-    ),
+    ("usage", text("Hello", end=STOP + chunk(usage=usage(5, 7, total_tokens=9)) + DONE), "fail", "the total is less than prompt + completion"),
     ("usage", refusal(422), "unsupported", "the provider refuses the request"),
     ("structured-output", text("Tokyo, of course."), "fail", "the text does not fit the schema"),
     ("structured-output", text('```json\n{"name":"Tokyo","country":"Japan"}\n```'), "fail", "the text does not fit the schema"),

@@ -82,13 +82,12 @@ def test_it_reads_standard_input_and_writes_standard_output(folder: Path) -> Non
         (["whole.jsonl", "-o", "x", "--trace", ""], "'--trace': expected the name of a file, received an empty one"),
         ([], "Missing argument 'FILE...'"),
         (["-", "-", "-o", "x.html"], 'expected "-" once'),
-        (
-            ["whole.jsonl", "-o", "x", "--trace", "x"],
-            "-o, --trace and --motion: expected different files, received the same one twice",
-        ),
-        (
-            ["whole.jsonl", "-o", "-", "--trace", "-"],
-            "-o, --trace and --motion: expected different files, received the same one twice",
+        *(
+            (
+                ["whole.jsonl", "-o", name, "--trace", name],
+                "-o, --trace and --motion: expected different files, received the same one twice",
+            )
+            for name in ("x", "-")
         ),
         (["whole.jsonl", "-o", "./whole.jsonl"], "expected an output file that is not an input file"),
         (["cut.jsonl", "whole.jsonl", "--trace", "cut.jsonl"], "expected an output file"),
