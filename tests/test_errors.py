@@ -19,9 +19,7 @@ import pytest
 from cases import each_case
 from errors_of import raised, stalled
 
-import chunkfold
 from chunkfold import (
-    RULES,
     APIError,
     APIStatusError,
     ChatCompletionParser,
@@ -129,12 +127,6 @@ def test_the_tree_is_the_designs() -> None:
     assert {each: each.__bases__ for each in TREE} == {each: (parent,) for each, (parent, _) in TREE.items()}
 
 
-def test_all_of_it_is_public() -> None:
-    assert {each.__name__ for each in TREE} <= set(chunkfold.__all__)
-    assert all(getattr(chunkfold, each.__name__) is each for each in TREE)
-    assert "is_retryable" in chunkfold.__all__
-
-
 def test_the_docstring_draws_it() -> None:
     drawn: list[tuple[int, str]] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -174,15 +166,6 @@ def test_any_of_them_can_be_made_from_a_message(kind: type[ChunkfoldError]) -> N
 
 
 # What they carry
-
-
-def test_a_rule_that_was_broken() -> None:
-    error = failed(chunk(choice(content="Hi"), object="x"), strict=True)
-    assert isinstance(error, InvalidStreamError)
-    assert error.rule in RULES
-    assert error.rule is not None
-    assert error.rule.id == "CF206"
-    assert error.rule.id in str(error)
 
 
 def test_the_transports_exception_is_the_cause() -> None:

@@ -35,10 +35,6 @@ def expected_of(case: str) -> dict[str, Any]:
     return expected
 
 
-def pieces(body: bytes, size: int) -> list[bytes]:
-    return cut_every(body, size)
-
-
 # A result in the words of `<case>.json`
 
 
@@ -99,7 +95,7 @@ def test_every_provider_has_bodies_and_every_body_its_result() -> None:
 def test_parser(case: str, size: int | None) -> None:
     body = golden(case)
     parser = ChatCompletionParser()
-    chunks = [chunk for data in pieces(body, size or len(body)) for chunk in parser.feed(data)]
+    chunks = [chunk for data in cut_every(body, size or len(body)) for chunk in parser.feed(data)]
     chunks += parser.close()
     error = None
     try:
@@ -122,7 +118,7 @@ def provider() -> Iterator[FakeProvider]:
 def served(request: ReceivedRequest) -> Answer:
     """The body that the request names: so no test can be given another one's answer."""
     asked = request.json
-    return Answer(pieces(golden(asked["case"]), WRITE_SIZE), ending=asked["ending"])
+    return Answer(cut_every(golden(asked["case"]), WRITE_SIZE), ending=asked["ending"])
 
 
 async def read(
