@@ -168,6 +168,11 @@ def test_any_of_them_can_be_made_from_a_message(kind: type[ChunkfoldError]) -> N
 # What they carry
 
 
+def test_what_is_no_chunk_knows_the_rule_that_was_broken_before() -> None:
+    error = failed(b"data: data: oops\n\n", strict=True)
+    assert (type(error), error.rule and error.rule.id) == (InvalidChunkError, "CF111")
+
+
 def test_the_transports_exception_is_the_cause() -> None:
     cause = httpx.ReadError("peer closed connection")
     error = interrupted(HI, exc=cause)
