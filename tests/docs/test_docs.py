@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from cases import each_case
-from doc_blocks import run, tables_of
-from doc_pages import FENCED, PAGES, prose_of, text_of
+from doc_blocks import FENCED, PAGES, prose_of, run, tables_of, text_of
 
 from chunkfold import ChatCompletionParser
 from chunkfold.models.outcome import _OUTCOMES, Outcome

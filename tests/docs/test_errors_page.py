@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import httpx
 from cases import each_case
-from doc_blocks import tables_of
-from doc_pages import prose_of
+from doc_blocks import prose_of, tables_of
 from made_up_ids import shown_id
 from pydantic import BaseModel, ValidationError
 

@@ -221,7 +221,7 @@ def test_the_figures_of_the_folding() -> None:
 
 def test_the_figures_of_the_recordings() -> None:
     manifest = json.loads(shared_data("recordings/MANIFEST.json").read_text("utf-8"))
-    told = importlib.import_module("recorded_answers")
+    told = importlib.import_module("promises.test_recordings")
     providers = {entry["provider"] for entry in manifest}
     size, complete = len(manifest), len(told.COMPLETE)
     says(f"{len(providers)} providers and servers | {size} bodies | {complete} are complete, {size - complete} are")

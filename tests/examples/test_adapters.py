@@ -16,8 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from example_answers import BUSY, HI, PATIENCE, ROLE, STOP, THERE, THOUGHT, USAGE, WHOLE
-from example_scripts import EXAMPLES, NEEDS, ROOT, load
+from example_scripts import BUSY, EXAMPLES, HI, NEEDS, PATIENCE, ROLE, ROOT, STOP, THERE, THOUGHT, USAGE, WHOLE, load
 from fronts import generators_of_httpx_are_not_ours, has_left
 
 from chunkfold import APIStatusError, ChatCompletionStream, IncompleteStreamError, StreamEnd, StreamInterruptedError

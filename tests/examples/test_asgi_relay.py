@@ -13,8 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from example_answers import HI, PATIENCE, STOP, THERE, WHOLE
-from example_scripts import load, served
+from example_scripts import HI, PATIENCE, STOP, THERE, WHOLE, load, served
 from fronts import has_left
 
 from chunkfold import APIStatusError, ChatCompletionParser, StreamEnd

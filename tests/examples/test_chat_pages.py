@@ -12,12 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from example_scripts import ROOT, served
+from example_scripts import PATIENCE, ROOT, served
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
 from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, json_answer
 
-PATIENCE = 30.0  # seconds, after which a test that hangs fails
 WORDS = ["Once ", "upon ", "a ", "time."]
 STORY = StreamBuilder().text(*WORDS).finish().done()
 TOLD = [*[("message", word) for word in WORDS], ("finished", "stop")]

@@ -11,8 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from example_answers import HI, PATIENCE, STOP, THERE, THOUGHT
-from example_scripts import command, environment, served
+from example_scripts import HI, PATIENCE, STOP, THERE, THOUGHT, command, environment, served
 from fronts import has_left
 
 from chunkfold import EventStreamDecoder, ServerSentEvent

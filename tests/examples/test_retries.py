@@ -5,13 +5,11 @@ stands in one of them. What is retried is shown over real sockets, with the func
 stamina's testing mode lets nothing sleep.
 """
 
-import importlib.util
 import json
 import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,6 +19,7 @@ import httpx2
 import pytest
 from cases import each_case
 from errors_of import raised
+from example_scripts import ROOT, load
 from fronts import (
     PATIENCE,
     AsyncFront,
@@ -52,21 +51,11 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
 library = each_library
 
-ROOT = Path(__file__).parents[2]
 ATTEMPTS = 4
 QUESTION = [{"role": "user", "content": "Count to four."}]
 
 
-def load_example() -> Any:
-    spec = importlib.util.spec_from_file_location("retry_and_fall_back", ROOT / "examples" / "retry_and_fall_back.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-EXAMPLE = load_example()
+EXAMPLE = load("retry_and_fall_back")
 wait_or_give_up: Callable[[BaseException], bool | float] = EXAMPLE.wait_or_give_up
 
 

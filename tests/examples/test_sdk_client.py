@@ -12,8 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from example_answers import BUSY, HI, ROLE, THERE, WHOLE
-from example_scripts import load
+from example_scripts import BUSY, HI, ROLE, THERE, WHOLE, load
 from fronts import generators_of_httpx_are_not_ours, has_left
 
 from chunkfold import ChoiceFinished, StreamInterruptedError, TextDelta

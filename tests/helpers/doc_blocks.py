@@ -1,12 +1,29 @@
-"""How a block of the docs is run, and how their tables are read."""
+"""The pages of the docs, how a block of them is run, and how their tables are read."""
 
 import ast
 import builtins
 import inspect
+import re
 import types
+from pathlib import Path
 from typing import Any
 
 import anyio
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path for path in (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md")
+}
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+
+
+def text_of(page: str) -> str:
+    return PAGES[page].read_text("utf-8")
+
+
+def prose_of(page: str) -> str:
+    """The page without its blocks of code."""
+    return FENCED.sub("", text_of(page))
 
 
 def run(source: str, filename: str, namespace: dict[str, Any]) -> None:

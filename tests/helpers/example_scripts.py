@@ -1,4 +1,4 @@
-"""The scripts of `examples/`: as processes of their own, as modules, and what they serve."""
+"""The scripts of `examples/`: as processes of their own, as modules, and what they serve; and answers to them."""
 
 import importlib
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chunkfold.testing import FakeProvider
+from chunkfold.testing import DONE, FakeProvider, chunk, delta, json_answer, usage
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -26,6 +26,13 @@ NEEDS = {  # the example → what it needs beside chunkfold's own test group
     "rich_ui": ["rich"],
     "sdk_client": ["stamina"],
 }
+PATIENCE = 30.0  # seconds, after which a test that hangs fails
+HI, THERE = delta(content="Hi "), delta(content="there")
+STOP, USAGE = delta("stop"), chunk(usage=usage(1000, 500))
+WHOLE = [HI, THERE, STOP, USAGE, DONE]
+ROLE = delta(role="assistant", content="")
+BUSY = json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after": "0"})
+THOUGHT = delta(reasoning_content="They greet.")
 
 
 def command(name: str, *arguments: str | Path) -> list[str | Path]:
