@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from made_up_ids import MADE_UP, shown_id
+from parsed_bodies import parsed
 
 from chunkfold import RULES, Anomaly, APIError, ChatCompletionParser, InvalidStreamError, Rule, StreamEnd
 from chunkfold.anomaly_log import AnomalyLog
@@ -24,17 +25,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "providers.md"
 GOLDEN = Path(__file__).parent / "golden"
 BY_ID = {rule.id: rule for rule in RULES}
-
-
-def read(body: bytes, *, exc: Exception | None = None, **options: Any) -> ChatCompletionParser:
-    """A parser that read the body to its end, or until the transport raised."""
-    parser = ChatCompletionParser(**options)
-    parser.feed(body)
-    if exc is None:
-        parser.close()
-    else:
-        parser.interrupt(exc)
-    return parser
 
 
 def noted(parser: ChatCompletionParser) -> dict[str, int]:
@@ -79,8 +69,13 @@ def test_no_two_rules_say_the_same() -> None:
 
 def read_example(rule: Rule, **options: Any) -> ChatCompletionParser:
     example = example_of(rule.id)
-    exc = OSError("connection reset") if example.is_broken else None
-    return read(example.body, exc=exc, one_choice=example.is_for_one, **options)
+    parser = ChatCompletionParser(one_choice=example.is_for_one, **options)
+    parser.feed(example.body)
+    if example.is_broken:
+        parser.interrupt(OSError("connection reset"))
+    else:
+        parser.close()
+    return parser
 
 
 def result_of(parser: ChatCompletionParser, body: bytes) -> Example:
@@ -143,7 +138,7 @@ def test_an_anomaly_has_a_count_and_the_first_place() -> None:
     first, again = (delta(role=role, content="a") for role in ("assistant", "model"))
     pieces = [b": a comment\n\n", first, again, again, delta(role=7), again, DONE]
     places = [sum(map(len, pieces[:place])) for place in range(len(pieces))]
-    repeated, wrong_type, finish_missing = read(b"".join(pieces)).anomalies
+    repeated, wrong_type, finish_missing = parsed(b"".join(pieces)).anomalies
     assert repeated == Anomaly(BY_ID["CF204"], 3, places[2], "'model'")
     assert repeated.first == f"byte {places[2]}: 'model'"
     assert wrong_type == Anomaly(BY_ID["CF209"], 1, places[4], "choices[0].delta.role: expected a string, received int")
@@ -217,10 +212,10 @@ def test_a_clean_stream_breaks_no_rule_but_its_providers_own(case: str) -> None:
     provider, _, name = case.partition("/")
     expected = {id_ for id_, (_, cases) in OWN[provider].items() if name in cases}
     body = (GOLDEN / f"{case}.sse").read_bytes()
-    parser = read(body)
+    parser = parsed(body)
     assert parser.end is StreamEnd.FINISHED
     assert noted(parser).keys() == expected
-    strict = read(body, strict=True)
+    strict = parsed(body, strict=True)
     assert (strict.end, strict.error and strict.error.rule) == (
         (StreamEnd.INVALID, parser.anomalies[0].rule) if expected else (StreamEnd.FINISHED, None)
     )

@@ -88,12 +88,18 @@ def client() -> Iterator[httpx.Client]:
         yield client
 
 
+def send(url: str, body: bytes = json.dumps(STREAMED).encode(), header: str = "host: x") -> socket.socket:
+    """A plain socket that has sent a request."""
+    address = urlsplit(url)
+    connection = socket.create_connection((str(address.hostname), address.port or 0), timeout=PATIENCE)
+    head = f"POST {address.path} HTTP/1.1\r\n{header}\r\ncontent-length: {len(body)}\r\n\r\n"
+    connection.sendall(head.encode() + body)
+    return connection
+
+
 def exchange(url: str, body: bytes = json.dumps(STREAMED).encode()) -> bytes:
     """All that a plain socket receives for one request."""
-    address = urlsplit(url)
-    head = f"POST {address.path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
-    with socket.create_connection((str(address.hostname), address.port or 0), timeout=PATIENCE) as connection:
-        connection.sendall(head.encode() + body)
+    with send(url, body, "connection: close") as connection:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
@@ -145,14 +151,6 @@ def test_it_stops_at_once_whatever_it_is_doing(serve: Callable[..., Served]) -> 
     assert served.stop() == [f"POST /v1/chat/completions: answer {n} of s.toml: 200, stopped" for n in (1, 2, 3)]
     for connection in connections:
         connection.close()
-
-
-def send(url: str) -> socket.socket:
-    address = urlsplit(url)
-    connection = socket.create_connection((str(address.hostname), address.port or 0), timeout=PATIENCE)
-    body = json.dumps(STREAMED).encode()
-    connection.sendall(f"POST {address.path} HTTP/1.1\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
-    return connection
 
 
 def test_a_client_that_leaves_is_told_of(serve: Callable[..., Served]) -> None:

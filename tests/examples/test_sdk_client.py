@@ -3,7 +3,7 @@
 import importlib
 import math
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from time import sleep
@@ -17,16 +17,6 @@ from fronts import generators_of_httpx_are_not_ours, has_left
 
 from chunkfold import ChoiceFinished, StreamInterruptedError, TextDelta
 from chunkfold.testing import DONE, Answer, FakeProvider, delta, event, json_answer
-
-
-@contextmanager
-def without_waits() -> Iterator[None]:
-    """stamina waits for nothing, and tells nobody."""
-    stamina: Any = importlib.import_module("stamina")
-    stamina.instrumentation.set_on_retry_hooks([])
-    with stamina.set_testing(True, attempts=3, cap=True):
-        yield
-    stamina.instrumentation.set_on_retry_hooks(None)
 
 
 @pytest.fixture
@@ -80,8 +70,12 @@ BUSY_FOR_A_MOMENT = json_answer({"error": {"message": "Slow down."}}, 429, {"ret
 class TestSdkClient:
     @pytest.fixture(autouse=True)
     def _without_waits(self) -> Iterator[None]:
-        with without_waits():
+        """stamina waits for nothing, and tells nobody."""
+        stamina: Any = importlib.import_module("stamina")
+        stamina.instrumentation.set_on_retry_hooks([])
+        with stamina.set_testing(True, attempts=3, cap=True):
             yield
+        stamina.instrumentation.set_on_retry_hooks(None)
 
     @pytest.fixture
     def sdk(self) -> Any:
