@@ -17,7 +17,7 @@ from cases import each_case
 from fronts import ALONE, PATIENCE, each_library
 from provider_connections import GET, connect, get, no_thread_left_behind
 
-from chunkfold.testing import Answer, FakeProvider, ManualClock, Raw, ReceivedRequest, StreamBuilder, json_answer, sse
+from chunkfold.testing import Answer, FakeProvider, ManualClock, Raw, ReceivedRequest, StreamBuilder, json_answer
 
 library = each_library
 nothing_left_behind = no_thread_left_behind
@@ -261,13 +261,6 @@ def test_a_provider_lives_once() -> None:
 
 
 # Values
-
-
-def test_sse_builds_the_pieces_of_a_stream() -> None:
-    assert sse({"content": "é"}, b"{}", "null") == [
-        'data: {"content":"é"}\n\n'.encode(), b"data: {}\n\n", b"data: null\n\n", b"data: [DONE]\n\n",
-    ]  # fmt: skip
-    assert sse(done=False) == []
 
 
 @each_case(
