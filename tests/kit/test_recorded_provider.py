@@ -294,13 +294,6 @@ def test_a_key_that_was_refused_is_not_recorded_and_told_of_at_the_end(tmp_path:
     assert files(tmp_path) == []
 
 
-def test_a_key_that_was_refused_hides_no_exception_of_the_body(tmp_path: Path) -> None:
-    with FakeProvider(error_answer(401, "Wrong key.")) as upstream:
-        provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
-        with pytest.raises(httpx.HTTPStatusError, match="401"), provider:
-            asked(provider).raise_for_status()
-
-
 def test_what_follows_a_refused_key_is_recorded_from_one_on(tmp_path: Path) -> None:
     with FakeProvider(error_answer(401, "Wrong key."), HELLO, MODELS) as upstream:
         provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
