@@ -296,10 +296,3 @@ def test_what_a_callable_raises_is_asked_for_once() -> None:
     with pytest.raises(openai.InternalServerError, match="RuntimeError: broken"), provider:
         openai.OpenAI(base_url=provider.base_url, api_key="k").models.list()
     provider.assert_requested(1)
-
-
-def test_a_refusal_has_its_headers() -> None:
-    with FakeProvider(error_answer(429, "Slow down.", headers={"Retry-After": "2"})) as provider:
-        response = httpx.post(provider.url)
-    assert (response.status_code, response.headers["retry-after"]) == (429, "2")
-    assert response.json()["error"]["message"] == "Slow down."
