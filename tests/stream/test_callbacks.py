@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from asked import NUMBERS, asked, asked_sync, read_with, send_sync
 from cases import each_case
-from fronts import each_library, generators_of_httpx_are_not_ours, has_left, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HELLO, WHOLE
 
 from chunkfold import ChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd
@@ -17,8 +16,6 @@ from chunkfold.testing import Answer
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 @pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])

@@ -21,8 +21,7 @@ import httpx
 import httpx2
 import pytest
 from asked import APART, COUNTED, NUMBERS, SOON, TEXTS, VIEWS, Asked, apart, asked, drop_items, every_view, has_read
-from fronts import LIBRARIES, PATIENCE, each_library, has_left, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import LIBRARIES, PATIENCE, has_left, over_both_streams
 from sources import ERROR
 
 from chunkfold import APIError, AsyncChatCompletionStream, StreamEnd, StreamInterruptedError
@@ -31,8 +30,6 @@ from chunkfold.stream.network import run_to_completion
 from chunkfold.testing import Answer
 
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 # Cancelled anywhere

@@ -17,16 +17,13 @@ from fronts import (
     ASKED,
     PATIENCE,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     has_left,
     over_both_streams,
     raw_client_of,
     rescue,
     send,
-    tls_server_side,
 )
-from measured_memory import only_garbage_of_these_tests
 from sources import HELLO, Kin, Pieces, collect, over_http_1_0
 from spotless import spotless
 
@@ -48,9 +45,6 @@ from chunkfold.testing import Answer, FakeProvider, delta
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-server_side = tls_server_side
-collecting_is_quick = only_garbage_of_these_tests
 
 
 class Blocking(Kin):

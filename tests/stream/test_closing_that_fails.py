@@ -7,13 +7,11 @@ from typing import Any, ClassVar, Self
 import pytest
 from asked import NUMBERS, Mine
 from fronts import over_both_streams
-from measured_memory import only_garbage_of_these_tests
 from spotless import spotless_loop
 
 from chunkfold import StreamEnd
 
 pytest_generate_tests = over_both_streams
-collecting_is_quick = only_garbage_of_these_tests
 
 
 class Unwilling:

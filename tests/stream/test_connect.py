@@ -24,7 +24,6 @@ from fronts import (
     by_turns,
     client_of,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     over_both_fronts,
 )
@@ -44,7 +43,6 @@ from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, delta
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
-library = each_library
 
 TEXT = delta(content="Hello")
 WHOLE = [TEXT, delta("stop"), DONE]

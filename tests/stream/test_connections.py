@@ -18,7 +18,6 @@ from fronts import (
     PATIENCE,
     client_of,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     has_left,
     over_both_fronts,
@@ -33,7 +32,6 @@ from chunkfold.testing.answers import Raw
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_fronts
-library = each_library
 
 TEXT = delta(content="Hello")
 STOP = delta("stop")

@@ -13,15 +13,12 @@ import httpx2
 import pytest
 import trio
 from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, apart, asked, every_view
-from fronts import PATIENCE, each_library, has_left, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import PATIENCE, has_left, over_both_streams
 
 from chunkfold import AsyncChatCompletionStream, StreamEnd, StreamInterruptedError
 from chunkfold.testing import Answer
 
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 @asynccontextmanager

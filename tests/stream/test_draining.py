@@ -16,7 +16,6 @@ from fronts import (
     Sync,
     SyncView,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     has_left,
     over_both_streams,
@@ -24,7 +23,6 @@ from fronts import (
     rescue,
     send,
 )
-from measured_memory import only_garbage_of_these_tests
 from sources import (
     ERROR,
     HELLO,
@@ -50,8 +48,6 @@ from chunkfold.testing import DONE, Answer, FakeProvider, event
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 async def test_draining_reads_on_to_the_usage(library: Any, front: Any) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from asked import COUNTED, NUMBERS, apart, asked
-from fronts import PATIENCE, Sync, each_library, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import PATIENCE, Sync, over_both_streams
 from sources import ERROR, async_generator
 from spotless import OWN_TO_HTTPX, spotless_loop
 from ways_out import (
@@ -29,8 +28,6 @@ from chunkfold import APIError
 from chunkfold.testing import Answer
 
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from fronts import (
     by_turns,
     check_reading,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     over_both_fronts,
     text_of,
@@ -46,7 +45,6 @@ from chunkfold.testing import DONE, delta
 pytestmark = generators_of_httpx_are_not_ours
 
 pytest_generate_tests = over_both_fronts
-library = each_library
 
 CANCEL = 8  # the error code of RST_STREAM by whom no longer wants the answer
 

@@ -17,8 +17,7 @@ import anyio.lowlevel
 import pytest
 import trio
 from asked import COUNTED, NUMBERS, SOON, TEXTS, VIEWS, WatchedReads, apart, asked_sync, every_view, send_sync
-from fronts import ALONE, ASKED, PATIENCE, each_library, has_left, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import ALONE, ASKED, PATIENCE, has_left, over_both_streams
 from spotless import spotless
 
 from chunkfold import (
@@ -34,8 +33,6 @@ from chunkfold import (
 from chunkfold.testing import Answer, FakeProvider
 
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 class Interrupting:

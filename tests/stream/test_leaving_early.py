@@ -11,17 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, every_view
-from fronts import (
-    ASKED,
-    PATIENCE,
-    Sync,
-    SyncView,
-    each_library,
-    generators_of_httpx_are_not_ours,
-    has_left,
-    over_both_streams,
-)
-from measured_memory import only_garbage_of_these_tests
+from fronts import ASKED, PATIENCE, Sync, SyncView, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HI, STOP, source
 
 from chunkfold import AsyncChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd, connect
@@ -29,8 +19,6 @@ from chunkfold.testing import DONE, Answer
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 # Leaving

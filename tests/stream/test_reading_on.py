@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, over_both_streams
-from measured_memory import only_garbage_of_these_tests
 from sources import (
     ERROR,
     HI,
@@ -39,7 +38,6 @@ from chunkfold.testing import DONE, delta, event, fragment
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-collecting_is_quick = only_garbage_of_these_tests
 
 
 @each_case("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])

@@ -10,14 +10,12 @@ from fronts import (
     STREAMS,
     by_turns,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     has_left,
     over_both_streams,
     raw_client_of,
     send,
 )
-from measured_memory import only_garbage_of_these_tests
 from sources import SILENCE, texts_of
 
 from chunkfold import APIStatusError, StreamEnd
@@ -25,8 +23,6 @@ from chunkfold.testing import Answer, FakeProvider, json_answer, stalled
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 REFUSAL = {"error": {"message": "no", "type": "some_error", "code": "some_code", "param": "n"}}
 

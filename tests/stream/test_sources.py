@@ -8,16 +8,13 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
-from fronts import each_library, generators_of_httpx_are_not_ours, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import generators_of_httpx_are_not_ours, over_both_streams
 from sources import HELLO, HI, IN_ONE_READ, STOP, WHOLE, Kin, every_source, opened, source
 
 from chunkfold import APIStatusError, AsyncChatCompletionStream, ChatCompletionChunk, ChatCompletionStream, StreamEnd
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 # As it is meant to be used

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 import pytest
 from cases import each_case
-from fronts import each_library, generators_of_httpx_are_not_ours, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import generators_of_httpx_are_not_ours, over_both_streams
 from sources import (
     ERROR,
     HELLO,
@@ -53,8 +52,6 @@ from chunkfold.testing import DONE, delta
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 # As it is meant to be used

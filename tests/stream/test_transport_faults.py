@@ -20,11 +20,9 @@ from fronts import (
     check_reading,
     client_of,
     connections_in_use,
-    each_library,
     generators_of_httpx_are_not_ours,
     over_both_fronts,
     text_of,
-    tls_server_side,
 )
 
 from chunkfold import (
@@ -39,8 +37,6 @@ from chunkfold.testing import DONE, Answer, FakeProvider, Raw, delta, json_answe
 pytestmark = generators_of_httpx_are_not_ours
 
 pytest_generate_tests = over_both_fronts
-library = each_library
-server_side = tls_server_side
 
 A_MOMENT = 0.02  # seconds in which the client reads what a reset could cost it
 SECRET = {"Authorization": "Bearer secret"}

@@ -9,8 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from asked import COUNTED, NUMBERS, TEXTS
-from fronts import PATIENCE, each_library, generators_of_httpx_are_not_ours, over_both_streams
-from measured_memory import only_garbage_of_these_tests
+from fronts import PATIENCE, generators_of_httpx_are_not_ours, over_both_streams
 from sources import HELLO, WOR, collect, stopped_after_the_first
 from spotless import spotless, spotless_loop
 
@@ -25,8 +24,6 @@ from chunkfold import (
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-library = each_library
-collecting_is_quick = only_garbage_of_these_tests
 
 
 async def test_draining_what_another_task_reads(library: Any) -> None:
