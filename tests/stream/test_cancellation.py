@@ -184,11 +184,14 @@ async def at_each_await(once: Callable[[int], Awaitable[bool]]) -> None:
     pytest.fail("it never ran through" if place > 1 else "nothing was awaited")
 
 
+Use = Callable[[Asked], Coroutine[Any, Any, None]]
+
+
 async def cancel_everywhere(
     library: Any,
     answer: Answer,
     cancelling: Cancelling,
-    use: Callable[[Asked], Coroutine[Any, Any, None]],
+    use: Use,
     prepare: Callable[[Asked], Awaitable[None]] | None = None,
 ) -> list[StreamEnd]:
     """Cancel a use at each of its awaits in turn; return how the streams ended that were opened until then."""
@@ -243,42 +246,40 @@ async def see_it_fail(to: Asked) -> None:
                 pass
 
 
-@every_cancelling_over_both
-async def test_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
-    """From opening the connection to the wait after `[DONE]`."""
-    ends = await cancel_everywhere(library, Answer(SOON), cancelling, use_it_whole)
-    assert StreamEnd.FINISHED in ends
+# What comes, how it is used, and how the stream ends that nobody cancels.
+USES: dict[str, tuple[list[Any], Use, StreamEnd]] = {
+    "from opening to the wait after [DONE]": (SOON, use_it_whole, StreamEnd.FINISHED),
+    # Without `[DONE]` it is the client that closes the response, inside of the read.
+    "as the body ends": (SOON[:-2], use_it_whole, StreamEnd.FINISHED),
+    "while leaving": ([*SOON[:2], math.inf], leave_it, StreamEnd.CLOSED),
+}
+OTHER_USES: dict[str, tuple[list[Any], Use, StreamEnd]] = {
+    # Between sending the request and entering the stream nothing awaits.
+    "read without connect": (SOON, read_it_whole, StreamEnd.FINISHED),
+    "events without connect": (SOON, leave_its_events, StreamEnd.CLOSED),
+    "on the way to an error": ([*SOON[:2], APART, ERROR, math.inf], see_it_fail, StreamEnd.FAILED),
+}
 
 
 @every_cancelling_over_both
-async def test_cancelled_anywhere_as_the_body_ends(library: Any, cancelling: Cancelling) -> None:
-    """Without `[DONE]` it is the client that closes the response, inside of the read."""
-    ends = await cancel_everywhere(library, Answer(SOON[:-2]), cancelling, use_it_whole)
-    assert StreamEnd.FINISHED in ends
-
-
-@every_cancelling_over_both
-async def test_cancelled_anywhere_while_leaving(library: Any, cancelling: Cancelling) -> None:
-    ends = await cancel_everywhere(library, Answer([*SOON[:2], math.inf]), cancelling, leave_it)
-    assert set(ends) == {StreamEnd.CLOSED}
-
-
-@pytest.mark.slow
-@every_cancelling_by_turns
-@pytest.mark.parametrize("use", [read_it_whole, leave_its_events], ids=["read", "events"])
-async def test_cancelled_anywhere_without_connect(
-    library: Any, cancelling: Cancelling, use: Callable[[Asked], Coroutine[Any, Any, None]]
+@pytest.mark.parametrize(("pieces", "use", "end"), USES.values(), ids=USES)
+async def test_cancelled_anywhere(
+    library: Any, cancelling: Cancelling, pieces: list[Any], use: Use, end: StreamEnd
 ) -> None:
-    """Between sending the request and entering the stream nothing awaits."""
-    assert await cancel_everywhere(library, Answer(SOON), cancelling, use)
+    ends = await cancel_everywhere(library, Answer(pieces), cancelling, use)
+    assert ends[-1] is end
+    assert set(ends) <= {StreamEnd.CLOSED, end}
 
 
 @pytest.mark.slow
 @every_cancelling_by_turns
-async def test_cancelled_anywhere_on_the_way_to_an_error(library: Any, cancelling: Cancelling) -> None:
-    answer = Answer([*SOON[:2], APART, ERROR, math.inf])
-    ends = await cancel_everywhere(library, answer, cancelling, see_it_fail)
-    assert StreamEnd.FAILED in ends
+@pytest.mark.parametrize(("pieces", "use", "end"), OTHER_USES.values(), ids=OTHER_USES)
+async def test_cancelled_anywhere_in_other_uses(
+    library: Any, cancelling: Cancelling, pieces: list[Any], use: Use, end: StreamEnd
+) -> None:
+    ends = await cancel_everywhere(library, Answer(pieces), cancelling, use)
+    assert ends[-1] is end
+    assert set(ends) <= {StreamEnd.CLOSED, end}
 
 
 @pytest.mark.slow
@@ -437,29 +438,19 @@ async def test_a_second_cancellation_as_the_client_closes_after_the_first(librar
         assert (task.cancelled(), driven.reached) == (True, True)
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_cancellation_as_the_client_closes_after_the_time_to_drain(library: Any) -> None:
-    async def once(place: int) -> bool:
-        async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
-            stream = await to.open()
-            await read_two(aiter(stream))
-            driven = Driven(drain_shortly(stream), place)
-
-            async def use() -> None:
-                await driven
-
-            task = asyncio.create_task(use())
-            driven.act = lambda trap: task.cancel()
-            await asyncio.wait([task], timeout=PATIENCE)
-            assert task.cancelled() or not driven.reached
-            assert stream.end is StreamEnd.CLOSED
-        return driven.reached
-
-    await at_each_await(once)
+async def take_two(to: Asked) -> None:
+    await read_two(aiter(await to.open()))
 
 
-async def drain_shortly(stream: Any) -> None:
-    await stream.drain(0.02)
+async def drain_shortly(to: Asked) -> None:
+    await to.streams[-1].drain(0.02)
+
+
+@every_cancelling_by_turns
+async def test_a_drain_that_is_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
+    """In a read, or as the client closes once the time is over."""
+    ends = await cancel_everywhere(library, Answer([*NUMBERS, math.inf]), cancelling, drain_shortly, take_two)
+    assert set(ends) == {StreamEnd.CLOSED}
 
 
 async def read_two(items: Any) -> None:

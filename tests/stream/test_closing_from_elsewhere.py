@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -66,14 +66,20 @@ class Blocking(Kin):
         self.woken.set()
 
 
+def each_text(stream: ChatCompletionStream) -> Iterator[str]:
+    return (chunk.text for chunk in stream)
+
+
 @contextmanager
-def consumer(stream: ChatCompletionStream, *, folding: bool = False) -> Iterator[list[Any]]:
+def consumer(
+    stream: ChatCompletionStream, use: Callable[[ChatCompletionStream], Iterable[Any]] = each_text
+) -> Iterator[list[Any]]:
     """Consume the stream in a thread; what came of it is in the list on leaving."""
     seen: list[Any] = []
 
     def consume() -> None:
         try:
-            seen.extend([stream.read()] if folding else (chunk.text for chunk in stream))
+            seen.extend(use(stream))
         except BaseException as error:  # noqa: BLE001 - shown by the assertion that follows
             seen.append(error)
 
@@ -98,10 +104,22 @@ def test_closing_from_another_thread() -> None:
     assert response.closings == 1
 
 
-@pytest.mark.parametrize("folding", [False, True], ids=["a loop", "a read"])
+@pytest.mark.parametrize(
+    ("use", "came"),
+    [
+        (each_text, str),
+        (lambda stream: [stream.read()], IncompleteStreamError),
+        (lambda stream: [stream.drain(PATIENCE).text], str),
+    ],
+    ids=["a loop", "a read", "a drain"],
+)
 @pytest.mark.parametrize("over", ["HTTP/1.1", "HTTP/1.0", "TLS"])
 def test_closing_from_another_thread_wakes_the_reader(
-    library: Any, over: str, folding: bool, request: pytest.FixtureRequest
+    library: Any,
+    over: str,
+    use: Callable[[ChatCompletionStream], Iterable[Any]],
+    came: type,
+    request: pytest.FixtureRequest,
 ) -> None:
     """The provider is silent, and the client has no timeout."""
     ssl_context = request.getfixturevalue("server_side") if over == "TLS" else None
@@ -115,30 +133,15 @@ def test_closing_from_another_thread_wakes_the_reader(
         response = client.send(client.build_request("POST", provider.url, timeout=None), stream=True)
         WatchedReads(response, lambda: waiting.set() if stream.snapshot.text else None)
         stream = ChatCompletionStream(response)
-        with consumer(stream, folding=folding) as seen:
+        with consumer(stream, use) as seen:
             assert waiting.wait(PATIENCE)
             time.sleep(0.02)  # so that the thread is in its read
             stream.close()
             assert response.is_closed
-        assert [type(item) for item in seen] == [IncompleteStreamError if folding else str]
+        assert [type(item) for item in seen] == [came]
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert stream.snapshot.text == "Hello"
         assert connections_in_use(client) == []
-        assert has_left(provider.requests[0])
-
-
-def test_closing_from_another_thread_ends_a_drain(library: Any) -> None:
-    with FakeProvider(Answer([HELLO, math.inf])) as provider, rescue(provider):
-        with library.Client(trust_env=False, timeout=None) as client:
-            stream = ChatCompletionStream(client.send(client.build_request("POST", provider.url), stream=True))
-            drained = threading.Thread(target=stream.drain, args=(PATIENCE,), name="drain", daemon=True)
-            drained.start()
-            while not stream.snapshot.text:
-                time.sleep(0.001)
-            stream.close()
-            drained.join(PATIENCE)
-            assert not drained.is_alive()
-        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert has_left(provider.requests[0])
 
 

@@ -5,7 +5,7 @@ The provider is a real server on loopback, so what is shown of connections is sh
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +23,7 @@ from fronts import (
     over_both_fronts,
     rescue,
 )
+from ways_out import leave_at_the_finish_reason, read_it
 
 from chunkfold import StreamEnd, connect
 from chunkfold.stream import reuse
@@ -42,27 +43,22 @@ def sync_client(library: Any, **options: Any) -> Any:
     return library.Client(**{**ALONE, **options})
 
 
-@pytest.mark.parametrize("body", [WHOLE, [TEXT, DONE], [TEXT, STOP]], ids=["whole", "done", "finished"])
-async def test_streams_one_after_the_other_use_one_connection(front: Any, library: Any, body: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    ("body", "use"),
+    [(WHOLE, read_it), ([TEXT, DONE], read_it), ([TEXT, STOP], read_it), (WHOLE, leave_at_the_finish_reason)],
+    ids=["whole", "done", "finished", "left at the finish reason"],
+)
+async def test_streams_one_after_the_other_use_one_connection(
+    front: Any, library: Any, body: list[bytes], use: Callable[[Any], Awaitable[None]]
+) -> None:
     with FakeProvider(*[Answer(body)] * 3) as provider:
         async with client_of(front, library) as client:
             for _ in range(3):
                 async with client.connect(provider.url) as stream:
-                    assert (await stream.read()).text == "Hello"
+                    await use(stream)
+                assert stream.completion().text == "Hello"
                 assert connections_in_use(client.client) == []
         assert len(provider.requests) == 3
-        assert provider.connections == 1
-
-
-async def test_leaving_at_the_finish_reason_keeps_the_connection(front: Any, library: Any) -> None:
-    with FakeProvider(*[Answer(WHOLE)] * 2) as provider:
-        async with client_of(front, library) as client:
-            for _ in range(2):
-                async with client.connect(provider.url) as stream:
-                    async for chunk in stream:
-                        if chunk.choices[0].finish_reason:
-                            break
-                assert stream.completion().text == "Hello"
         assert provider.connections == 1
 
 

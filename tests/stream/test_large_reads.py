@@ -33,7 +33,6 @@ from repeating_bodies import (
 )
 
 from chunkfold import (
-    APIError,
     AsyncChatCompletionStream,
     ChatCompletionParser,
     ChatCompletionStream,
@@ -244,14 +243,6 @@ def test_what_had_arrived_is_not_handed_out_by_read() -> None:
     assert list(stream._ready) == []
 
 
-def test_an_error_behind_a_large_read_comes_last() -> None:
-    stream = ChatCompletionStream([LARGE + event({"error": {"message": "overloaded"}})])
-    texts: list[str] = []
-    with pytest.raises(APIError):
-        texts.extend(chunk.text for chunk in stream)
-    assert stream.snapshot.text == LARGE_TEXT
-
-
 @pytest.mark.parametrize("read", [sync_chunks, sync_read], ids=["chunks", "read"])
 def test_the_chunks_of_a_large_read_came_with_it(read: Callable[..., Any]) -> None:
     _, result = read([Read(LARGE, 2.0, False), Read(LARGE + STOP + DONE, 3.0, False)], NO_OPTIONS)
@@ -285,16 +276,6 @@ async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
         async with front(response, on_server_sent_event=failing_at(150)) as stream:
             await anext(aiter(stream))
     assert response.is_closed
-
-
-@pytest.mark.parametrize("body", [FIRST + HELLO * 3 + STOP + DONE, LARGE + STOP + DONE], ids=["small", "large"])
-def test_a_tap_may_close_the_stream(body: bytes) -> None:
-    """Was once wrong: of a large read, that was a ValueError, and the response stayed open."""
-    response = FakeResponse(body)
-    stream = ChatCompletionStream(response, on_server_sent_event=lambda event, chunks: stream.close())
-    list(stream)
-    assert response.is_closed
-    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
 
 @pytest.mark.parametrize("body", [FIRST + HELLO * 3 + STOP + DONE, LARGE + STOP + DONE], ids=["small", "large"])

@@ -120,11 +120,10 @@ FAULTS: dict[str, tuple[list[bytes], type[ChunkfoldError], str]] = {
 async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str, view: str) -> None:
     pieces, kind_of_error, end = FAULTS[fault]
     taken: list[Any] = []
-    async with opened(kind, front, pieces) as body:
-        async with front(body.source) as stream:
-            with pytest.raises(kind_of_error) as caught:
-                await take(VIEWS_OF_TEXT[view](stream), taken)
-        assert body.let_go()
+    async with opened(kind, front, pieces) as body, front(body.source) as stream:
+        with pytest.raises(kind_of_error) as caught:
+            await take(VIEWS_OF_TEXT[view](stream), taken)
+        assert body.let_go()  # also of whoever uses no `with`
     assert [getattr(item, {"chunks": "text", "events": "delta"}.get(view, ""), item) for item in taken] == ["Hi"]
     assert (stream.end, stream.error) == (end, caught.value)
     assert caught.value.snapshot.text == stream.snapshot.text == "Hi"
@@ -135,14 +134,6 @@ async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str,
         assert again.value is caught.value
     with pytest.raises(StreamConsumedError):
         await take(VIEWS_OF_TEXT[view](stream), taken)
-
-
-@every_source
-async def test_an_error_lets_go_without_with(kind: str, front: Any) -> None:
-    async with opened(kind, front, [HI, ERROR]) as body:
-        with pytest.raises(APIError):
-            await front(body.source).read()
-        assert body.let_go()
 
 
 # [DONE] ends it
