@@ -270,6 +270,7 @@ CHUNK_VIEWS = [
     pytest.param(
         [(0, {"content": [{"type": "thinking", "thinking": "r"}, {"type": "text", "text": "a"}]})], "a", "r", id="parts"
     ),
+    pytest.param([(None, {"content": "a"})], "a", "", id="without an index: choice 0"),
     pytest.param([(0, {"refusal": "no", "tool_calls": []})], "", "", id="a refusal is no text"),
     pytest.param([(0, {"thinking_blocks": [{"thinking": "r"}]})], "", "r", id="a block"),
     pytest.param([(0, {"thinking_blocks": [{"thinking": "r", "signature": "s"}]})], "", "", id="a signed one repeats"),
@@ -281,13 +282,10 @@ CHUNK_VIEWS = [
 
 
 @each_case(("deltas", "text", "reasoning"), CHUNK_VIEWS)
-def test_text_and_reasoning_of_a_chunk(deltas: list[tuple[int, Any]], text: str, reasoning: str) -> None:
-    chunk = parsed({"choices": [{"index": index, "delta": delta} for index, delta in deltas]})
+def test_text_and_reasoning_of_a_chunk(deltas: list[tuple[int | None, Any]], text: str, reasoning: str) -> None:
+    indexed = [({} if index is None else {"index": index}, delta) for index, delta in deltas]
+    chunk = parsed({"choices": [{**index, "delta": delta} for index, delta in indexed]})
     assert (chunk.text, chunk.reasoning) == (text, reasoning)
-
-
-def test_a_choice_without_index_is_choice_0_for_the_views_too() -> None:
-    assert parsed({"choices": [{"delta": {"content": "a"}}]}).text == "a"
 
 
 # Views of completions

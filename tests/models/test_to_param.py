@@ -21,6 +21,11 @@ def call(arguments: str, id_: str = "call_a", name: str = "f", **fields: Any) ->
     return {**fields, "id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+FUNCTION = {"name": "f", "arguments": "{}", "y": 2}
+CUSTOM = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "{}"}, "x": 1}
+ENCRYPTED = {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "rs_1"}
+
+
 @each_case(
     ("deltas", "expected"),
     [
@@ -61,6 +66,26 @@ def call(arguments: str, id_: str = "call_a", name: str = "f", **fields: Any) ->
                      id="Gemini's signature beside text"),
         pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}], "images": [{"type": "image_url"}],
                      "x": 1}], {"content": "Hi"}, id="what a request does not have"),
+        pytest.param([{"content": "Let me look."}, {"tool_calls": [part('{"q"'), part('{"z":', 1, "call_b", "g")]},
+                     {"tool_calls": [part(":1}", name=None, id_=None), part("2}", 1, None, None)]}],
+                     {"content": "Let me look.", "tool_calls": [call('{"q":1}'), call('{"z":2}', "call_b", "g")]},
+                     id="calls with their ids"),
+        pytest.param([{"tool_calls": [{"index": 0, "id": "a", "x": 1, "function": FUNCTION}]}],
+                     {"content": None, "tool_calls": [{"id": "a", "type": "function", "x": 1, "function": FUNCTION}]},
+                     id="unknown fields at the level where they came"),
+        # The input is free text: an empty one stays empty, and `{}` in it is no placeholder.
+        pytest.param([{"tool_calls": [CUSTOM]}, {"tool_calls": [{"index": 0, "custom": {"input": "{} 1"}}]},
+                     {"tool_calls": [{**CUSTOM, "index": 1, "id": "call_b", "custom": {"name": "sql", "input": ""}}]}],
+                     {"content": None, "tool_calls": [
+                     {"id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "{}{} 1"}, "x": 1},
+                     {"id": "call_b", "type": "custom", "custom": {"name": "sql", "input": ""}, "x": 1}]},
+                     id="custom tools"),
+        pytest.param([{"reasoning_details": [{**TEXT, "text": "The user "}]},
+                     {"reasoning_details": [{**TEXT, "text": "asks."}]}, {"content": "Hi"},
+                     {"reasoning_details": [{**TEXT, "signature": "c2ln"}]}, {"reasoning_details": [ENCRYPTED]}],
+                     {"content": "Hi", "reasoning_details": [
+                     {**TEXT, "text": "The user asks.", "signature": "c2ln"}, ENCRYPTED]},
+                     id="reasoning details with their signatures"),
         # What cannot go back is left out.
         pytest.param([{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
                      {"content": None, "tool_calls": [call("{}")]}, id="the legacy call beside tool calls"),
@@ -81,28 +106,9 @@ def test_the_message(deltas: list[dict[str, Any]], expected: dict[str, Any]) -> 
 # Tool calls
 
 
-def test_calls_with_their_ids() -> None:
-    assert param_of(
-        {"content": "Let me look."},
-        {"tool_calls": [part('{"q"'), part('{"z":', 1, "call_b", "g")]},
-        {"tool_calls": [part(":1}", name=None, id_=None), part("2}", 1, None, None)]},
-    ) == {
-        "role": "assistant",
-        "content": "Let me look.",
-        "tool_calls": [call('{"q":1}'), call('{"z":2}', "call_b", "g")],
-    }
-
-
 def test_an_id_that_was_made_up_goes_back_like_any_other() -> None:
     calls = calls_of(part("{}", id_=None), part("{}", 1, None, "g"))
     assert [{**one, "id": shown_id(one["id"])} for one in calls] == [call("{}", MADE_UP), call("{}", MADE_UP, "g")]
-
-
-def test_unknown_fields_go_back_to_the_level_where_they_came() -> None:
-    function = {"name": "f", "arguments": "{}", "y": 2}
-    assert calls_of({"index": 0, "id": "a", "x": 1, "function": function}) == [
-        {"id": "a", "type": "function", "x": 1, "function": function}
-    ]
 
 
 @each_case(
@@ -137,38 +143,7 @@ def test_the_message_keeps_the_raw_arguments() -> None:
     assert completion.tool_calls[0].arguments == '{}{"a":1}'
 
 
-def test_custom_tools() -> None:
-    fragments = [
-        {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "select"}, "x": 1},
-        {"index": 0, "custom": {"input": " 1"}},
-        {"index": 1, "id": "call_b", "type": "custom", "custom": {"name": "sql", "input": ""}},
-    ]
-    # The input is free text: an empty one stays empty, and `{}` in it is no placeholder.
-    assert calls_of(*fragments) == [
-        {"id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "select 1"}, "x": 1},
-        {"id": "call_b", "type": "custom", "custom": {"name": "sql", "input": ""}},
-    ]
-
-
 # Reasoning
-
-
-def test_reasoning_details_with_their_signatures() -> None:
-    param = param_of(
-        {"reasoning_details": [{**TEXT, "text": "The user "}]},
-        {"reasoning_details": [{**TEXT, "text": "asks."}]},
-        {"content": "Hi"},
-        {"reasoning_details": [{**TEXT, "signature": "c2ln"}]},
-        {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "rs_1"}]},
-    )
-    assert param == {
-        "role": "assistant",
-        "content": "Hi",
-        "reasoning_details": [
-            {**TEXT, "text": "The user asks.", "signature": "c2ln"},
-            {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "rs_1"},
-        ],
-    }
 
 
 @each_case(
@@ -384,15 +359,11 @@ def test_changing_it_does_not_change_the_message() -> None:
     assert message.to_param() == kept
 
 
-def test_it_is_json() -> None:
-    param = param_of(*RICH)
-    assert json.loads(json.dumps(param)) == param
-
-
-def test_a_stored_message_gives_the_same() -> None:
+def test_it_is_json_and_a_stored_message_gives_the_same() -> None:
     message = completion_of(*RICH).message
-    again = ChatCompletionMessage.model_validate_json(message.model_dump_json())
-    assert again.to_param() == message.to_param()
+    param = message.to_param()
+    assert json.loads(json.dumps(param)) == param
+    assert ChatCompletionMessage.model_validate_json(message.model_dump_json()).to_param() == param
 
 
 def test_a_whole_completion_gives_the_same() -> None:

@@ -62,8 +62,15 @@ ENVELOPES = {
     "4 type: error": Envelope(data({"type": "error", "message": "bad", "code": 400}), "bad", 400, 400),
     "4 type: error and an envelope (Anthropic)":
         Envelope(data({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}), "busy", None, ANY),
+    "4 object alone": Envelope(data({"object": "error"}), ANY),
+    "4 type alone": Envelope(data({"type": "error"}), ANY),
+    "4 object and a key beside it": Envelope(data({"object": "error", "param": "x"}), ANY),
     "5 base_resp (MiniMax)":
         Envelope(data({"base_resp": {"status_code": 1002, "status_msg": "rate limit"}, "choices": None}),
+        "rate limit", 1002, 429),
+    # Under another event name, a type of error alone makes none.
+    "5 base_resp beside a type, in another event":
+        Envelope(data({"type": "error", "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}, "progress"),
         "rate limit", 1002, 429),
     "7 code alone": Envelope(data({"code": 400}), ANY, 400, 400),
     "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429),
@@ -104,6 +111,9 @@ ENVELOPES = {
         Envelope(data({**HEAD,
         "choices": [{"delta": {}, "finish_reason": "stop", "native_finish_reason": "network_error"}]}),
         "the provider ended choice 0 with the native finish reason 'network_error'", ANY, ANY),
+    "6 one choice of two":
+        Envelope(data({**HEAD, "choices": [choice("stop"), choice("error", 1)]}),
+        "the provider ended choice 1 with the finish reason 'error'", ANY, ANY),
 }  # fmt: skip
 FAILED_CHOICES = {
     # Shape 6: these have a chunk too, the one that says so.
@@ -259,13 +269,6 @@ def test_a_very_long_word_is_not_searched(word: str) -> None:
     assert memory.peak < len(word) * 5
 
 
-def test_an_error_is_read_in_the_shape_in_which_it_was_found() -> None:
-    """Under another event name, a type of error alone makes none."""
-    base = {"status_code": 1002, "status_msg": "rate limit"}
-    error = failure_of(data({"type": "error", "base_resp": base}, "progress"))
-    assert (str(error), error.code) == ("rate limit", 1002)
-
-
 def test_the_text_beside_an_error_is_not_copied() -> None:
     data = b'{"error":{"message":"m"},"choices":[{"delta":{"content":"%b"}}]}' % (b"x" * 10**6 + "\U0001f600".encode())
     with traced() as memory:
@@ -327,11 +330,6 @@ def test_the_chunk_of_a_failed_choice_is_delivered_as_sent(name: str) -> None:
     assert choice.message.content == "a"
 
 
-def test_one_failed_choice_of_several() -> None:
-    choices = [{"index": 0, "delta": {}, "finish_reason": "stop"}, {"index": 1, "delta": {}, "finish_reason": "error"}]
-    assert "1" in str(failure({**HEAD, "choices": choices}))
-
-
 @pytest.mark.parametrize(
     ("payload", "texts"),
     [
@@ -358,15 +356,6 @@ def test_choices_that_are_none_do_not_hide_the_error() -> None:
     """Error wins: that its choices are wrong is not what went wrong."""
     for choices in ("x", {}, [5], [{"delta": {"content": 5}}]):
         assert failure({"error": {"message": "gone"}, "choices": choices}).message == "gone"
-
-
-@pytest.mark.parametrize(
-    "body",
-    [{"object": "error"}, {"type": "error"}, {"object": "error", "param": "x"}],
-    ids=["object", "type", "a key beside it"],
-)
-def test_an_error_object_needs_no_message(body: Any) -> None:
-    assert str(failure(body))
 
 
 def test_an_error_event_needs_no_body() -> None:

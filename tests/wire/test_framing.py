@@ -282,10 +282,8 @@ def test_an_error_before_a_stream_counts_if_the_transport_fails_but_not_if_the_c
 
 
 def test_of_two_errors_before_a_stream_the_first_counts() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(b": ping\n\n" + compact({"code": 429, "message": "x"}) + b"\n\n" + compact({"code": 500}) + b"\n\n")
-    parser.close()
-    assert str(parser.error) == "x"
+    body = b": ping\n\n" + compact({"code": 429, "message": "x"}) + b"\n\n" + compact({"code": 500}) + b"\n\n"
+    assert str(parsed(body).error) == "x"
 
 
 def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back() -> None:
@@ -423,19 +421,21 @@ def test_a_null_among_the_tool_calls_of_a_completion_is_skipped() -> None:
     assert "CF217" in noted(parser)
 
 
-@each_case("indexes", [(0, 0), (None, 0), (1, None)])
-def test_calls_of_a_completion_are_told_apart_by_their_places(indexes: tuple[int | None, ...]) -> None:
-    """Whatever index they have. Was once wrong: the arguments of one were appended to those of the other."""
-    calls = [{"index": index, "function": {"name": "get", "arguments": "{}"}} for index in indexes]
+@each_case(
+    ("indexes", "names", "arguments"),
+    [
+        *((indexes, ("get", "get"), "{}") for indexes in [(0, 0), (None, 0), (1, None)]),
+        ((None, None), ("get", "get_weather"), ""),
+    ],
+)
+def test_calls_of_a_completion_are_told_apart_by_their_places(
+    indexes: tuple[int | None, ...], names: tuple[str, ...], arguments: str
+) -> None:
+    """Whatever index they have. Was once wrong: the arguments, or the name, of one were appended to the other's."""
+    functions = [{"name": name, "arguments": arguments} for name in names]
+    calls = [{"index": index, "function": function} for index, function in zip(indexes, functions, strict=True)]
     choice = {"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}
     for body in (compact({**COMPLETION, "choices": [choice]}), stream({"choices": [choice]})):
-        assert [call.arguments for call in parsed(body).completion().tool_calls] == ["{}", "{}"]
-
-
-def test_calls_of_a_completion_without_an_index_stay_apart() -> None:
-    """A null is no index, as in a whole message of a stream. Was once wrong: one name continued the other."""
-    calls = [{"index": None, "function": {"name": name, "arguments": ""}} for name in ("get", "get_weather")]
-    choice = {"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}
-    parser = parsed(compact({**COMPLETION, "choices": [choice]}))
-    assert [call.name for call in parser.completion().tool_calls] == ["get", "get_weather"]
-    assert "CF301" not in noted(parser)
+        parser = parsed(body)
+        assert [call.function.model_dump() for call in parser.completion().tool_calls] == functions
+        assert "CF301" not in noted(parser)

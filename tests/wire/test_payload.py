@@ -195,14 +195,6 @@ def test_a_null_is_an_absent_field(data: Any, expected: Any) -> None:
     assert parse(data).chunks == parse(expected).chunks == [ChatCompletionChunk.model_validate(expected)]
 
 
-def test_duplicate_keys_are_what_the_last_says() -> None:
-    for event in ("message", SLOW):
-        assert dumped(parse(b'{"choices":[{"delta":{"content":"a","content":"b"}}],"x":1,"x":2}', event)) == {
-            "choices": [{"delta": {"content": "b"}}],
-            "x": 2,
-        }
-
-
 @pytest.mark.parametrize(("word", "value"), [("NaN", math.nan), ("Infinity", math.inf), ("-Infinity", -math.inf)])
 def test_no_numbers_are_values(word: str, value: float) -> None:
     """Log probabilities of 0, mostly."""
@@ -364,15 +356,16 @@ def test_text_beside_a_delta_is_only_an_extra() -> None:
         assert payload.chunks[0].choices[0].model_extra == {"text": "b"}
 
 
-def test_an_empty_text_in_a_chunk_is_no_other_api() -> None:
-    body = {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}
-    assert dumped(parse(body)) == body
-
-
-def test_an_object_alone_is_no_other_api() -> None:
-    body = {**chunk({}, "stop"), "object": "text_completion"}
-    assert dumped(parse(body)) == body
-    del body["choices"][0]["delta"]  # neither delta nor text
+@each_case(
+    "body",
+    [
+        {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
+        {**chunk({}, "stop"), "object": "text_completion"},
+        {**HEAD, "object": "text_completion", "choices": [{"index": 0, "finish_reason": "stop"}]},
+    ],
+    ids=["an empty text in a chunk", "an object alone", "neither delta nor text"],
+)
+def test_is_no_other_api(body: dict[str, Any]) -> None:
     assert dumped(parse(body)) == body
 
 
