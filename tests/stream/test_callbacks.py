@@ -44,10 +44,20 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
     assert stream.end is StreamEnd.FINISHED
 
 
-@each_case("hook", ["on_server_sent_event", "on_end"])
-@each_case("read", [next, ChatCompletionStream.read], ids=["next", "read"])
+@each_case(
+    ("hook", "pieces", "text", "end"),
+    [
+        *(
+            (hook, [b"".join([HELLO, *WHOLE])], "HelloHello world", "finished")
+            for hook in ("on_server_sent_event", "on_end")
+        ),
+        ("on_end", [HELLO, HELLO.rstrip()], "HelloHello", "truncated"),
+    ],
+    ids=["the last event", "the end", "the end of the body, which completes a chunk"],
+)
+@each_case("read", [next, ChatCompletionStream.read, ChatCompletionStream.events], ids=["next", "read", "events"])
 def test_a_callback_at_the_end_takes_no_chunks_from_the_loop(
-    hook: str, read: Callable[[ChatCompletionStream], object]
+    hook: str, pieces: list[bytes], text: str, end: str, read: Callable[[ChatCompletionStream], object]
 ) -> None:
     """They come in the read that ended the stream."""
 
@@ -55,31 +65,18 @@ def test_a_callback_at_the_end_takes_no_chunks_from_the_loop(
         if stream.end is not None:
             with pytest.raises(StreamConsumedError):
                 read(stream)
+            ends.append(stream.end)
 
-    body = [b"".join([HELLO, *WHOLE])]
+    ends: list[StreamEnd] = []
     if hook == "on_server_sent_event":
-        stream = ChatCompletionStream(body, on_server_sent_event=at_the_end)
+        stream = ChatCompletionStream(pieces, on_server_sent_event=at_the_end)
     else:
-        stream = ChatCompletionStream(body).observe(on_end=at_the_end)
-    assert "".join(chunk.text for chunk in stream) == "HelloHello world"
-    assert stream.read() is stream.completion()
-
-
-@each_case("read", [next, ChatCompletionStream.read, ChatCompletionStream.events], ids=["next", "read", "events"])
-def test_a_callback_at_the_end_takes_no_chunk_that_the_end_of_the_body_completes(
-    read: Callable[[ChatCompletionStream], object],
-) -> None:
-    def at_the_end(stream: ChatCompletionStream) -> None:
-        with pytest.raises(StreamConsumedError):
-            read(stream)
-        ends.append(stream.end)
-
-    ends: list[StreamEnd | None] = []
-    stream = ChatCompletionStream([HELLO, HELLO.rstrip()]).observe(on_end=at_the_end)
+        stream = ChatCompletionStream(pieces).observe(on_end=at_the_end)
     received: list[str] = []
-    with pytest.raises(IncompleteStreamError):
+    with nullcontext() if end == "finished" else pytest.raises(IncompleteStreamError):
         received.extend(chunk.text for chunk in stream)
-    assert (received, ends) == (["Hello", "Hello"], [StreamEnd.TRUNCATED])
+    assert ("".join(received), ends) == (text, [end])
+    assert end != "finished" or stream.read() is stream.completion()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pytest
 from asked import NUMBERS, Mine
 from fronts import over_both_streams
+from sources import Kin
 from spotless import spotless_loop
 
 from chunkfold import StreamEnd
@@ -14,17 +15,8 @@ from chunkfold import StreamEnd
 pytest_generate_tests = over_both_streams
 
 
-class Unwilling:
-    """A response, of both fronts, that raises when its body is closed, or it is closed itself.
-
-    Args:
-        of_body: What closing the body raises.
-        of_response: What closing the response raises.
-        on_read: What happens in the first read.
-    """
-
-    status_code = 200
-    headers: ClassVar[dict[str, str]] = {}
+class Unwilling(Kin):
+    """A response that raises `of_body` when its body is closed, and `of_response` when it is closed itself."""
 
     def __init__(
         self,
@@ -32,10 +24,8 @@ class Unwilling:
         of_response: BaseException | None = None,
         on_read: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        self.of_body = of_body
-        self.of_response = of_response
-        self.on_read = on_read
-        self.closings = 0
+        super().__init__([])
+        self.of_body, self.of_response, self.on_read = of_body, of_response, on_read
 
     def iter_bytes(self) -> "UnwillingBody":
         return UnwillingBody(self)
@@ -43,7 +33,7 @@ class Unwilling:
     aiter_bytes = iter_bytes
 
     def close(self) -> None:
-        self.closings += 1
+        super().close()
         if self.of_response is not None:
             raise self.of_response
 

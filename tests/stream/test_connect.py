@@ -182,27 +182,27 @@ async def test_a_stream_that_was_not_opened_says_how(library: Any) -> None:
         assert (await stream.read()).text == "Hello"
 
 
-async def test_an_async_request_is_sent_once(library: Any) -> None:
-    client = library.AsyncClient(transport=mock_transport(WHOLE, library=library))
-    opening = aconnect(client, "POST", "https://provider.test/", json=ASKED)
-    async with opening as stream:
-        with pytest.raises(StreamConsumedError, match="this request was already sent"):
-            await opening.__aenter__()
-    assert stream.response.is_closed
-    with pytest.raises(StreamConsumedError, match="this request was already sent"):
-        await opening.__aenter__()
+SENT = "this request was already sent"
 
 
-def test_a_sync_request_is_sent_once(library: Any) -> None:
+async def test_a_request_is_sent_once(library: Any) -> None:
     """Was once wrong: entering the context again raised an `AttributeError` of the standard library."""
     client = library.Client(transport=mock_transport(WHOLE, library=library))
-    opening = connect(client, "POST", "https://provider.test/", json=ASKED)
+    opening = connect(client, "POST", URL, json=ASKED)
     with opening as stream:
-        with pytest.raises(StreamConsumedError, match="this request was already sent"):
+        with pytest.raises(StreamConsumedError, match=SENT):
             opening.__enter__()
         assert stream.read().text
-    with pytest.raises(StreamConsumedError, match="this request was already sent"), opening:
+    with pytest.raises(StreamConsumedError, match=SENT), opening:
         pass
+    async_client = library.AsyncClient(transport=mock_transport(WHOLE, library=library))
+    async_opening = aconnect(async_client, "POST", URL, json=ASKED)
+    async with async_opening as async_stream:
+        with pytest.raises(StreamConsumedError, match=SENT):
+            await async_opening.__aenter__()
+    assert async_stream.response.is_closed
+    with pytest.raises(StreamConsumedError, match=SENT):
+        await async_opening.__aenter__()
 
 
 # The parser's options
@@ -231,14 +231,15 @@ async def test_the_parsers_options(front: Any, library: Any) -> None:
     assert provider.requests[0].json == {**ASKED, "stream": True}
 
 
+async def open_and_fail(front: Any, library: Any, url: str, **options: Any) -> None:
+    async with client_of(front, library) as client, client.connect(url, **options):
+        pytest.fail("connected")
+
+
 @pytest.mark.parametrize("option", [{"retries": 3}, {"status_code": 500}])
 async def test_an_unknown_option_is_a_type_error(front: Any, library: Any, option: dict[str, Any]) -> None:
-    async def ask() -> None:
-        async with client_of(front, library) as client, client.connect("http://127.0.0.1:9/", **option):
-            pytest.fail("connected")
-
     with pytest.raises(TypeError, match=next(iter(option))):
-        await ask()
+        await open_and_fail(front, library, "http://127.0.0.1:9/", **option)
 
 
 # Each is refused where it is first known: by the parser or the stream, and by `connect` before it sends anything.
@@ -400,9 +401,5 @@ async def test_a_timeout_before_the_headers_passes_unchanged(front: Any, library
 
 
 async def test_a_bad_url_passes_unchanged(front: Any, library: Any) -> None:
-    async def ask() -> None:
-        async with client_of(front, library) as client, client.connect("nowhere"):
-            pytest.fail("connected")
-
     with pytest.raises(library.UnsupportedProtocol):
-        await ask()
+        await open_and_fail(front, library, "nowhere")

@@ -5,11 +5,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from cases import each_case
-from fronts import over_both_streams
+from fronts import Sync, over_both_streams
 from hypothesis import given
 from hypothesis import strategies as st
 from invariants.holding import plain
@@ -58,52 +59,6 @@ def its_error(stream: Any) -> Iterator[None]:
     assert raised is stream.error
 
 
-def sync_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
-    return streamed(reads, options, lambda source, given, take: sync_loop(ChatCompletionStream(source, **given), take))
-
-
-def async_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
-    return streamed(
-        reads,
-        options,
-        lambda source, given, take: run(async_loop(AsyncChatCompletionStream(each(source), **given), take)),
-    )
-
-
-def sync_loop(stream: ChatCompletionStream, take: Callable[[Any], object]) -> ChatCompletionStream:
-    with its_error(stream):
-        for chunk in stream:
-            take(chunk)
-    return stream
-
-
-async def async_loop(stream: AsyncChatCompletionStream, take: Callable[[Any], object]) -> AsyncChatCompletionStream:
-    with its_error(stream):
-        async for chunk in stream:
-            take(chunk)
-    return stream
-
-
-def sync_read(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
-    def read(source: Iterator[bytes], given: dict[str, Any], take: Callable[[Any], object]) -> ChatCompletionStream:
-        stream = ChatCompletionStream(source, **given)
-        with its_error(stream):
-            assert stream.read() is stream.completion()
-        return stream
-
-    return streamed(reads, options, read)
-
-
-def async_read(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
-    async def read(source: Iterator[bytes], given: dict[str, Any]) -> AsyncChatCompletionStream:
-        stream = AsyncChatCompletionStream(each(source), **given)
-        with its_error(stream):
-            assert await stream.read() is stream.completion()
-        return stream
-
-    return streamed(reads, options, lambda source, given, take: run(read(source, given)))
-
-
 async def each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
     for piece in pieces:
         yield piece
@@ -118,7 +73,18 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("it waits")
 
 
-def streamed(reads: list[Read], options: dict[str, Any], use: Callable[..., Any]) -> tuple[list[str], Result]:
+async def iterate(stream: Any, take: Callable[[Any], object]) -> None:
+    async for chunk in stream:
+        take(chunk)
+
+
+async def read(stream: Any, take: Callable[[Any], object]) -> None:
+    assert await stream.read() is stream.completion()
+
+
+def streamed(
+    front: Any, use: Callable[..., Any], reads: list[Read], options: dict[str, Any]
+) -> tuple[list[str], Result]:
     """The chunks that a stream hands out, and all else."""
     clock = ManualClock()
     given, seen = prepared(options, clock)
@@ -132,11 +98,17 @@ def streamed(reads: list[Read], options: dict[str, Any], use: Callable[..., Any]
             raise ConnectionError("reset")
 
     chunks: list[str] = []
-    stream = use(source(), given, lambda chunk: chunks.append(plain(chunk)))
+    stream = front(source() if front is Sync else each(source()), **given)
+    with its_error(stream):
+        run(use(stream, lambda chunk: chunks.append(plain(chunk))))
     return chunks, result_of(stream, seen, [], "")
 
 
-READERS = {"sync": sync_chunks, "async": async_chunks, "sync read": sync_read, "async read": async_read}
+READERS = {
+    f"{kind}, {use.__name__}": partial(streamed, front, use)
+    for kind, front in (("sync", Sync), ("async", AsyncChatCompletionStream))
+    for use in (iterate, read)
+}
 
 
 def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
@@ -162,10 +134,8 @@ def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: 
         chunks, result = fed_chunks(reads, options)
     assert fed_chunks(reads, options) == (chunks, result)
     with slices_of(size):
-        assert sync_chunks(reads, options) == (chunks, result)
-        assert async_chunks(reads, options) == (chunks, result)
-        assert sync_read(reads, options) == ([], result)
-        assert async_read(reads, options) == ([], result)
+        for name, stream in READERS.items():
+            assert stream(reads, options) == ([] if name.endswith("read") else chunks, result), name
 
 
 @often
@@ -243,9 +213,9 @@ def test_what_had_arrived_is_not_handed_out_by_read() -> None:
     assert list(stream._ready) == []
 
 
-@pytest.mark.parametrize("read", [sync_chunks, sync_read], ids=["chunks", "read"])
-def test_the_chunks_of_a_large_read_came_with_it(read: Callable[..., Any]) -> None:
-    _, result = read([Read(LARGE, 2.0, False), Read(LARGE + STOP + DONE, 3.0, False)], NO_OPTIONS)
+@pytest.mark.parametrize("stream", READERS.values(), ids=READERS)
+def test_the_chunks_of_a_large_read_came_with_it(stream: Callable[..., Any]) -> None:
+    _, result = stream([Read(LARGE, 2.0, False), Read(LARGE + STOP + DONE, 3.0, False)], NO_OPTIONS)
     assert result.timing == StreamTiming(2.0, 2.0, 2.0, 5.0, 5.0)
 
 
@@ -344,5 +314,5 @@ def test_a_large_read_is_judged_as_a_whole(name: str) -> None:
     reads = [Read(FIRST, 1.0, False), Read(body, 99.0, False)]
     fed = parsed(reads, False, {**NO_OPTIONS, **options})
     assert parsed(reads, True, {**NO_OPTIONS, **options}) == fed
-    for read in READERS.values():
-        assert read(reads, {**NO_OPTIONS, **options})[1] == fed._replace(events=[], halfway="")
+    for stream in READERS.values():
+        assert stream(reads, {**NO_OPTIONS, **options})[1] == fed._replace(events=[], halfway="")

@@ -16,6 +16,7 @@ from sources import (
     USAGE,
     VIEWS_OF_TEXT,
     WHOLE,
+    Kin,
     async_generator,
     every_source,
     generator,
@@ -100,11 +101,14 @@ async def test_read_after_some_chunks(front: Any, pieces: list[bytes], before: i
 
 
 async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
-    stream = front(source(front, [HI, ERROR]))
+    """And lets go of the response, also without `with`."""
+    response = Kin([HI, ERROR])
+    stream = front(response)
     for _ in range(2):
         with pytest.raises(APIError, match="overloaded") as caught:
             await stream.read()
         assert caught.value is stream.error
+        assert response.closings == 1
 
 
 THOUGHT, OTHER_CHOICE = delta(reasoning_content="Hm"), delta(content="Hi", index=1)

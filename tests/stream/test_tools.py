@@ -148,10 +148,7 @@ async def by_aconnect(tools: Any) -> Seen:
     return await by_connection(AsyncFront, httpx2, tools)
 
 
-every_reader = pytest.mark.parametrize("read", [by_parser, by_stream, by_async_stream, by_connect, by_aconnect])
-
-
-@every_reader
+@pytest.mark.parametrize("read", [by_parser, by_stream, by_async_stream, by_connect, by_aconnect])
 @pytest.mark.parametrize("tools", [TOOLS, None, {}], ids=["registered", "none", "empty"])
 async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(
     read: Callable[[Any], Any], tools: Any
