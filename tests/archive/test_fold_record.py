@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from made_recordings import CUT, EVERY, WHOLE, recording
 from made_streams import ERROR, STOP
 from measured_memory import traced
+from own_process import loaded_by
 from shared_data import shared_data
 
-import chunkfold
 from chunkfold import StreamEnd
 from chunkfold.archive import FoldedRecord, arrow_schema, fold_record
 from chunkfold.recording import Recording, replay
@@ -472,16 +472,11 @@ def test_it_is_pickled_by_its_name_and_runs_in_another_process() -> None:
         assert list(pool.map(fold_record, records)) == list(map(fold_record, records))
 
 
-def test_it_is_a_public_name() -> None:
-    assert chunkfold.fold_record is fold_record
-
-
 def test_it_loads_what_it_needs_and_nothing_else() -> None:
-    script = "import sys; from chunkfold.archive import fold_record; fold_record(b''); print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
-    loaded = {name.partition(".")[0] for name in run.stdout.split()}
-    assert "pydantic" in loaded
-    assert loaded.isdisjoint({"click", "rich", "httpx", "httpx2", "pyarrow", "asyncio"})
+    loaded = loaded_by("from chunkfold.archive import fold_record; fold_record(b'')")
+    packages = {name.partition(".")[0] for name in loaded}
+    assert "pydantic" in packages
+    assert packages.isdisjoint({"click", "rich", "httpx", "httpx2", "pyarrow", "asyncio"})
 
 
 # Arrow

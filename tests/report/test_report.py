@@ -228,24 +228,25 @@ def test_the_page_tells_the_facts() -> None:
         assert expected in text
 
 
-def test_a_legacy_function_call_is_told_too() -> None:
-    call = delta("function_call", function_call={"name": "look_up", "arguments": '{"city": "Faro"}'})
-    text = read(recording((0.2, call))).text
-    assert "look_up" in text
-    assert '{"city": "Faro"}' in text
+LOOK_UP = {"name": "look_up", "arguments": '{"city": "Faro"}'}
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": LOOK_UP}
 
 
-def test_what_was_spoken_is_told_by_its_transcript() -> None:
-    spoken = [delta(audio={"id": "a", "transcript": "Good "}), delta("stop", audio={"transcript": "morning."})]
-    text = read(recording((0.2, spoken[0]), (0.3, spoken[1]))).text
-    assert "Transcript, 13 characters\nGood morning.\n" in text
-
-
-def test_a_call_that_is_sent_in_both_forms_is_told_once() -> None:
-    function = {"name": "look_up", "arguments": '{"city": "Faro"}'}
-    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
-    text = read(recording((0.2, delta("tool_calls", tool_calls=[call], function_call=function)))).text
-    assert text.count("look_up") == 1
+@each_case(
+    ("pieces", "told_once"),
+    [
+        ([delta("function_call", function_call=LOOK_UP)], ("look_up", '{"city": "Faro"}')),
+        ([delta("tool_calls", tool_calls=[CALL], function_call=LOOK_UP)], ("look_up",)),
+        (
+            [delta(audio={"id": "a", "transcript": "Good "}), delta("stop", audio={"transcript": "morning."})],
+            ("Transcript, 13 characters\nGood morning.\n",),
+        ),
+    ],
+    ids=["a legacy function call", "a call in both forms", "a transcript"],
+)
+def test_what_else_was_called_or_spoken_is_told_once(pieces: list[bytes], told_once: tuple[str, ...]) -> None:
+    text = read(recording(*((0.2, piece) for piece in pieces))).text
+    assert [text.count(expected) for expected in told_once] == [1] * len(told_once)
 
 
 def test_what_the_end_means_is_told_in_words() -> None:
