@@ -20,9 +20,7 @@ from fronts import (
     generators_of_httpx_are_not_ours,
     has_left,
     over_both_streams,
-    raw_client_of,
     rescue,
-    send,
 )
 from sources import HELLO, Kin, Pieces, collect, over_http_1_0
 from spotless import spotless
@@ -288,19 +286,6 @@ def test_closing_from_another_thread_while_a_generator_runs() -> None:
             go_on.set()
     assert seen == ["Hello"]
     assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-
-
-async def test_closing_at_the_same_time(library: Any) -> None:
-    front = AsyncChatCompletionStream
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            stream = front(await send(client, provider.url))
-            await anext(stream)
-            async with anyio.create_task_group() as tasks:
-                for _ in range(3):
-                    tasks.start_soon(stream.aclose)
-            assert stream.end is StreamEnd.CLOSED
-            assert connections_in_use(client) == []
 
 
 @pytest.mark.parametrize(("view", "texts"), [("chunks", []), *((view, TEXTS) for view in VIEWS), ("read", TEXTS)])

@@ -98,17 +98,6 @@ async def test_what_happens_to_the_body_after_done_is_nobodys_concern(front: Any
                 assert connections_in_use(client.client) == []
 
 
-async def test_the_timeouts_of_the_next_request_are_its_own(front: Any, library: Any) -> None:
-    """The wait after `[DONE]` hurries the connection; whoever uses it next is not hurried."""
-    slow = Answer([TEXT, 0.15, STOP, DONE])  # longer than that wait may be
-    with FakeProvider(Answer(WHOLE), slow) as provider:
-        async with client_of(front, library) as client:
-            for _ in range(2):
-                async with client.connect(provider.url) as stream:
-                    assert (await stream.read()).text == "Hello"
-        assert provider.connections == 1
-
-
 # A server that promises to keep the connection, and closes it some milliseconds after the last chunk. llama.cpp's does.
 LAST_CHUNK = Raw(b"0\r\n\r\n")
 

@@ -157,19 +157,6 @@ async def test_texts_of_chunks_that_were_not_taken_are_emitted(front: Any) -> No
     assert stream.error.emitted_output
 
 
-async def test_no_completion_while_it_runs(front: Any) -> None:
-    async with front(source(front, WHOLE)) as stream:
-        for expected in ("", "", "Hello", "Hello wor", "Hello world"):
-            assert stream.snapshot.text == expected
-            assert stream.end is None
-            with pytest.raises(IncompleteStreamError) as caught:
-                stream.completion()
-            assert caught.value.snapshot.text == expected
-            await anext(aiter(stream))
-        assert stream.snapshot.finish_reason == "stop"
-        assert stream.error is None
-
-
 async def test_text_deltas_have_no_empty_pieces_and_are_of_choice_0(front: Any) -> None:
     other, reasoning = delta(index=1, content="other"), delta(reasoning_content="hm")
     pieces = [delta(content=""), reasoning, other, delta(content="a"), STOP, delta(content="b"), DONE]

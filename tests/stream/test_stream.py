@@ -3,7 +3,6 @@
 What holds for one front holds for the other, so most tests are written once, with `await`, and run over both.
 """
 
-import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, Self
@@ -15,7 +14,6 @@ from sources import (
     ERROR,
     HELLO,
     HI,
-    IN_ONE_READ,
     LD,
     STOP,
     VIEWS_OF_TEXT,
@@ -41,12 +39,10 @@ from chunkfold import (
     ChunkfoldError,
     IncompleteStreamError,
     InvalidChunkError,
-    InvalidStreamError,
     LimitExceededError,
     StreamConsumedError,
     StreamEnd,
     StreamInterruptedError,
-    StreamStalledError,
 )
 from chunkfold.testing import DONE, delta
 
@@ -62,26 +58,6 @@ def test_chunks_come_as_they_arrive() -> None:
     with ChatCompletionStream(iter(body)) as stream:
         assert body.read == 0
         assert [(chunk.text, body.read) for chunk in stream] == [("Hello", 1), (" wor", 2), ("ld", 2), ("", 3)]
-
-
-async def test_the_parsers_options(front: Any) -> None:
-    seen: list[int] = []
-    times = itertools.count()
-    options = {"on_server_sent_event": lambda event, chunks: seen.append(len(chunks)), "clock": lambda: next(times)}
-    stream = front(source(front, IN_ONE_READ), **options)
-    await stream.read()
-    assert seen == [1, 1, 1, 1, 1, 0]
-    assert stream.timing.first_byte == 1
-    refusing: dict[str, dict[str, Any]] = {
-        "CF105": {"strict": True},
-        "max_event_size": {"max_event_size": 10},
-        "max_output_size": {"max_output_size": 3},
-    }
-    for told, option in refusing.items():
-        with pytest.raises(InvalidStreamError, match=told):
-            await front(source(front, [b"data: null\n\n", *WHOLE]), **option).read()
-    with pytest.raises(TypeError, match="retries"):
-        front(source(front, []), retries=3)
 
 
 # Every way out
@@ -197,16 +173,10 @@ class Raising:
         raise self.stop
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        OSError("gone"),
-        RuntimeError("odd"),
-        ValueError(),
-        LimitExceededError("x", limit="x", value=1),
-        InvalidChunkError("x"),
-    ],
-)
+OF_OURS = [LimitExceededError("x", limit="x", value=1), InvalidChunkError("x")]
+
+
+@each_case("fault", [OSError("gone"), RuntimeError("odd"), ValueError(), *OF_OURS])
 async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: Exception) -> None:
     def pieces() -> Iterator[bytes]:
         yield HELLO
@@ -216,13 +186,3 @@ async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: 
     with pytest.raises(StreamInterruptedError) as caught:
         await stream.read()
     assert (stream.end, caught.value.__cause__) == ("interrupted", fault)
-
-
-async def test_a_stall_hidden_by_keep_alives(front: Any) -> None:
-    seconds = itertools.count()
-    body = source(front, itertools.chain([HELLO], itertools.repeat(b": ping\n\n")))
-    with pytest.raises(StreamStalledError) as caught:
-        async with front(body, progress_timeout=10, clock=lambda: float(next(seconds))) as stream:
-            await stream.read()
-    assert stream.end is StreamEnd.STALLED
-    assert caught.value.snapshot.text == "Hello"

@@ -19,15 +19,11 @@ from chunkfold import (
 from chunkfold.excerpts import excerpt_of
 from chunkfold.testing import HEAD, sse
 
-SKIPPED = [
-    pytest.param(b"data:\n\n", "CF103", id="3 an empty data line"),
+SKIPPED = [  # beside the examples of the rules
     pytest.param(b"data\n\n", "CF103", id="3 without a colon"),
     pytest.param(b"data:  \t\n\n", "CF103", id="3 blanks"),
     pytest.param(b"data:\ndata:\n\n", "CF103", id="3 two empty data lines"),
-    pytest.param(b"data: : keepalive\n\n", "CF104", id="4 a comment inside data"),
     pytest.param(b"data: :\n\n", "CF104", id="4 an empty one"),
-    pytest.param(b"data: null\n\n", "CF105", id="5 null"),
-    pytest.param(b'event: meta\ndata: {"foo":1}\n\n', "CF106", id="6 another event"),
     pytest.param(b"event: keepalive\ndata: {}\n\n", "CF106", id="6 an empty object"),
     pytest.param(b"event: keepalive\ndata: ping\n\n", "CF106", id="6 that is no JSON"),
     pytest.param(b"event: x\ndata: [1,2]\n\n", "CF106", id="6 nor an object"),
@@ -45,7 +41,6 @@ SKIPPED = [
     pytest.param(b'data : {"choices":5}\n\n', "CF110", id="nearly data: a blank behind it"),
     pytest.param(b"DATA : [DONE]\n\n", "CF110", id="nearly data: [DONE]"),
     pytest.param(b"data: data:\n\n", "CF111", id="the prefix twice, no data"),
-    pytest.param(b'data: {"status":"ok"}\n\n', "CF219", id="an object that nobody can explain"),
 ]
 
 
