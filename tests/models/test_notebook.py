@@ -77,21 +77,29 @@ def test_it_takes_the_notebooks_colours_and_nothing_from_outside() -> None:
     assert "url(" not in styles
 
 
-def test_a_refusal_and_what_stands_beside_the_text_are_told() -> None:
-    completion = read(
-        delta(refusal="No."),
-        delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
-        delta("stop", audio={"id": "a", "data": "AAAA", "transcript": "hi"}),
-        delta(content=[{"type": "reference", "reference_ids": [place]} for place in range(2)]),
-    )
-    text = shown(completion).text
-    assert "refusal\nNo.\n" in text
-    assert "with audio, 1 image, 2 content parts\n" in text
+SHOWN = {
+    "a refusal": ([delta(refusal="No.")], "refusal\nNo.\n"),
+    "what stands beside the text": (
+        [
+            delta(images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]),
+            delta("stop", audio={"id": "a", "data": "AAAA", "transcript": "hi"}),
+            delta(content=[{"type": "reference", "reference_ids": [place]} for place in range(2)]),
+        ],
+        "with audio, 1 image, 2 content parts\n",
+    ),
+    "a legacy function call": ([delta(function_call={"name": "f", "arguments": "{}"})], "f\n{}\n"),
+    "no finish reason yet": ([delta(content="a")], "finish reason: none so far"),
+    "a long text": ([delta(content="t" * 1_000_000)], "t" * 4000 + "\n... and 996,000 more characters\n"),
+    "long reasoning": (
+        [delta(reasoning="r" * 5000)],
+        "reasoning (5,000 characters)\n" + "r" * 4000 + "\n... and 1,000 more characters\n",
+    ),
+}
 
 
-def test_a_legacy_function_call_is_shown_with_the_calls() -> None:
-    text = shown(read(delta(function_call={"name": "f", "arguments": "{}"}), delta("function_call"))).text
-    assert "f\n{}\n" in text
+@each_case(("body", "expected"), SHOWN.values(), ids=SHOWN)
+def test_this_is_shown_too(body: list[bytes], expected: str) -> None:
+    assert expected in shown(read(*body)).text
 
 
 def test_a_call_that_is_sent_in_both_forms_is_shown_once() -> None:
@@ -103,10 +111,6 @@ def test_a_call_that_is_sent_in_both_forms_is_shown_once() -> None:
 @pytest.mark.parametrize("completion", [ChatCompletion(), read(b"")], ids=["empty", "of an empty body"])
 def test_a_completion_without_choices_says_so(completion: ChatCompletion) -> None:
     assert shown(completion).text == "a completion without choices\nusage: not reported\n"
-
-
-def test_a_snapshot_has_no_finish_reason_yet() -> None:
-    assert "finish reason: none so far" in shown(read(delta(content="a"))).text
 
 
 def test_several_choices_are_told_apart_and_the_rest_is_counted() -> None:
@@ -173,12 +177,6 @@ WRONG_TYPES: dict[str, dict[str, Any]] = {
 def test_values_of_wrong_types_do_no_harm(name: str, key: str) -> None:
     body = chunk({"index": 0, key: WRONG_TYPES[name], "finish_reason": 7}, model=5, usage="x")
     assert "usage" in shown(read(body)).text
-
-
-def test_of_what_is_long_the_beginning_is_shown_and_the_rest_is_counted() -> None:
-    text = shown(read(delta(reasoning="r" * 5000), delta("stop", content="t" * 1_000_000))).text
-    assert "t" * 4000 + "\n... and 996,000 more characters\n" in text
-    assert "reasoning (5,000 characters)\n" + "r" * 4000 + "\n... and 1,000 more characters\n" in text
 
 
 def test_its_size_is_bounded_whatever_comes() -> None:

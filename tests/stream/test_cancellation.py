@@ -293,10 +293,6 @@ async def test_cancelled_anywhere_as_the_wait_after_done_is_over(
     assert await cancel_everywhere(library, Answer(SOON, ending="open"), cancelling, use_it_whole)
 
 
-async def open_it(to: Asked) -> None:
-    await to.open()
-
-
 async def read_to_the_first(to: Asked) -> None:
     await anext(aiter(await to.open()))
 
@@ -310,7 +306,7 @@ async def close_the_last(to: Asked) -> None:
 
 
 @every_cancelling_by_turns
-@pytest.mark.parametrize("prepare", [open_it, read_to_the_first, read_to_done], ids=["unread", "begun", "done"])
+@pytest.mark.parametrize("prepare", [Asked.open, read_to_the_first, read_to_done], ids=["unread", "begun", "done"])
 async def test_closing_that_is_cancelled_anywhere(
     library: Any, cancelling: Cancelling, prepare: Callable[[Asked], Awaitable[None]]
 ) -> None:
@@ -442,14 +438,11 @@ async def take_two(to: Asked) -> None:
     await read_two(aiter(await to.open()))
 
 
-async def drain_shortly(to: Asked) -> None:
-    await to.streams[-1].drain(0.02)
-
-
 @every_cancelling_by_turns
 async def test_a_drain_that_is_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
     """In a read, or as the client closes once the time is over."""
-    ends = await cancel_everywhere(library, Answer([*NUMBERS, math.inf]), cancelling, drain_shortly, take_two)
+    answer = Answer([*NUMBERS, math.inf])
+    ends = await cancel_everywhere(library, answer, cancelling, lambda to: to.streams[-1].drain(0.02), take_two)
     assert set(ends) == {StreamEnd.CLOSED}
 
 

@@ -356,14 +356,6 @@ def test_closing_from_another_thread_during_the_wait_after_done(library: Any) ->
         assert has_left(provider.requests[0])
 
 
-async def close_it(to: Asked, stream: Any) -> None:
-    await stream.aclose()
-
-
-async def close_its_response(to: Asked, stream: Any) -> None:
-    await stream.response.aclose()
-
-
 async def close_its_client(to: Asked, stream: Any) -> None:
     await to.client.aclose()
     to.client = to.library.AsyncClient(**ALONE)  # what is checked at the end is of another
@@ -376,7 +368,15 @@ async def iterate_over_it(to: Asked, stream: Any) -> None:
         await anext(stream)
 
 
-@pytest.mark.parametrize("meanwhile", [close_it, close_its_response, close_its_client, iterate_over_it])
+MEANWHILE: dict[str, Callable[[Asked, Any], Awaitable[None]]] = {
+    "close it": lambda to, stream: stream.aclose(),
+    "close its response": lambda to, stream: stream.response.aclose(),
+    "close its client": close_its_client,
+    "iterate over it": iterate_over_it,
+}
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE.values(), ids=MEANWHILE)
 async def test_another_task_during_the_wait_after_done(
     library: Any, meanwhile: Callable[[Asked, Any], Awaitable[None]]
 ) -> None:

@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -140,15 +141,16 @@ async def by_connection(front: Any, library: Any, tools: Any) -> Seen:
     return events, stream.completion()
 
 
-async def by_connect(tools: Any) -> Seen:
-    return await by_connection(SyncFront, httpx, tools)
+READERS: dict[str, Callable[[Any], Any]] = {
+    "parser": by_parser,
+    "stream": by_stream,
+    "async stream": by_async_stream,
+    "connect": partial(by_connection, SyncFront, httpx),
+    "aconnect": partial(by_connection, AsyncFront, httpx2),
+}
 
 
-async def by_aconnect(tools: Any) -> Seen:
-    return await by_connection(AsyncFront, httpx2, tools)
-
-
-@pytest.mark.parametrize("read", [by_parser, by_stream, by_async_stream, by_connect, by_aconnect])
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("tools", [TOOLS, None, {}], ids=["registered", "none", "empty"])
 async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(
     read: Callable[[Any], Any], tools: Any

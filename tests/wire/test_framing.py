@@ -277,8 +277,7 @@ def test_an_error_before_a_stream_counts_if_the_transport_fails_but_not_if_the_c
 
 
 def test_of_two_errors_before_a_stream_the_first_counts() -> None:
-    body = b": ping\n\n" + compact({"code": 429, "message": "x"}) + b"\n\n" + compact({"code": 500}) + b"\n\n"
-    assert str(parsed(body).error) == "x"
+    assert str(parsed(FRAMES["the first of two, and the last"][0]).error) == "x"
 
 
 def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back() -> None:

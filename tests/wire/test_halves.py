@@ -11,8 +11,6 @@ from wire_events import calls, chunk, compact, noted, parse, stream
 from chunkfold import ChatCompletionParser
 from chunkfold.testing import sse
 
-Channel = tuple[Callable[[str | None], Any], Callable[[Any], Any]]
-
 
 def text_of(delta: Any, *path: str | int) -> str:
     """The text at a place in a delta or a message; "" where there is none."""
