@@ -218,8 +218,7 @@ async def cancel_everywhere(
 
 async def use_it_whole(to: Asked) -> None:
     async with to.connect() as stream:
-        async for _ in stream:
-            pass
+        await drop_items(stream)
 
 
 async def read_it_whole(to: Asked) -> None:
@@ -242,8 +241,7 @@ async def leave_its_events(to: Asked) -> None:
 async def see_it_fail(to: Asked) -> None:
     with suppress(APIError):
         async with to.connect() as stream:
-            async for _ in stream.partials():
-                pass
+            await drop_items(stream.partials())
 
 
 # What comes, how it is used, and how the stream ends that nobody cancels.
@@ -463,8 +461,7 @@ async def test_going_on_after_a_cancelled_read(library: Any, cancelling: Cancell
                 driven = Driven(read_two(items), place)
                 was_cancelled = await cancelling.run(driven)
                 with pytest.raises(StreamInterruptedError) if was_cancelled else nullcontext():
-                    async for _ in items:
-                        pass
+                    await drop_items(items)
             assert stream.end is (StreamEnd.INTERRUPTED if was_cancelled else StreamEnd.FINISHED)
             assert was_cancelled or stream.completion().text == "[1, 2, 3]"
             to.may_keep = driven.is_kept_by_httpx

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, every_view
+from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items, every_view
 from fronts import ASKED, PATIENCE, Sync, SyncView, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HI, STOP, source
 
@@ -78,8 +78,7 @@ async def fail_at_once(to: Asked, view: str, mine: BaseException) -> None:
 
 async def fail_after_done(to: Asked, view: str, mine: BaseException) -> None:
     async with to.connect() as stream:
-        async for _ in VIEWS[view](stream):
-            pass
+        await drop_items(VIEWS[view](stream))
         raise mine
 
 

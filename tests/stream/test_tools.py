@@ -428,8 +428,3 @@ def test_a_dump_has_nothing_of_the_types() -> None:
     assert json.loads(typed.model_dump_json(warnings="error")) == untyped.model_dump(mode="json")
     assert typed.message.to_param() == untyped.message.to_param()
     assert repr(typed) == repr(untyped)
-
-
-def test_a_completion_equals_its_own_dump_read_again() -> None:
-    for completion in (parsed(WHOLE).completion(), parsed(WHOLE, tools=TOOLS).completion()):
-        assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
