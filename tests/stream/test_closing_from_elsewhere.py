@@ -1,4 +1,4 @@
-"""Closing from another task or thread while a stream is read, drained or closed."""
+"""Another task or thread: closing while a stream is read, drained or closed, and reading it at once."""
 
 import math
 import threading
@@ -22,8 +22,8 @@ from fronts import (
     over_both_streams,
     rescue,
 )
-from sources import HELLO, Kin, Pieces, collect, over_http_1_0
-from spotless import spotless
+from sources import HELLO, WOR, Kin, Pieces, collect, over_http_1_0, stopped_after_the_first
+from spotless import spotless, spotless_loop
 
 from chunkfold import (
     AsyncChatCompletionStream,
@@ -86,6 +86,28 @@ def consumer(
     yield seen
     thread.join(PATIENCE)
     assert not thread.is_alive()
+
+
+class Held:
+    """Pieces of which all but the first are held back until they may go on, in a generator."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+        self.waiting, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.pieces[0]
+        self.waiting.set()
+        assert self.go_on.wait(PATIENCE)
+        yield from self.pieces[1:]
+
+
+async def held(go_on: anyio.Event, first: bytes, *others: bytes) -> AsyncIterator[bytes]:
+    """The same for tasks."""
+    yield first
+    await go_on.wait()
+    for piece in others:
+        yield piece
 
 
 def test_closing_from_another_thread() -> None:
@@ -247,15 +269,8 @@ def test_a_source_that_ends_because_another_thread_closes_it(monkeypatch: pytest
 
 async def test_closing_from_another_task_while_a_generator_runs() -> None:
     """A generator cannot be closed while it runs; its next piece finds the stream closed."""
-    go_on = anyio.Event()
-    texts: list[str] = []
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield HELLO
-        await go_on.wait()
-        yield delta(content=" never")
-
-    stream = AsyncChatCompletionStream(pieces())
+    go_on, texts = anyio.Event(), list[str]()
+    stream = AsyncChatCompletionStream(held(go_on, HELLO, delta(content=" never")))
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(collect, stream, texts)
@@ -269,21 +284,12 @@ async def test_closing_from_another_task_while_a_generator_runs() -> None:
 
 
 def test_closing_from_another_thread_while_a_generator_runs() -> None:
-    waiting, go_on = threading.Event(), threading.Event()
-
-    def pieces() -> Iterator[bytes]:
-        yield HELLO
-        waiting.set()
-        assert go_on.wait(PATIENCE)
-        yield delta(content=" never")
-
-    stream = ChatCompletionStream(pieces())
+    pieces = Held(HELLO, delta(content=" never"))
+    stream = ChatCompletionStream(pieces)
     with consumer(stream) as seen:
-        assert waiting.wait(PATIENCE)
-        try:
-            stream.close()
-        finally:
-            go_on.set()
+        assert pieces.waiting.wait(PATIENCE)
+        stream.close()
+        pieces.go_on.set()
     assert seen == ["Hello"]
     assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
@@ -391,3 +397,72 @@ async def test_another_task_during_the_wait_after_done(
         assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
         assert stream.completion().text == "[1, 2, 3]"
         assert has_left(to.request)
+
+
+# Two that read at once
+
+
+async def test_draining_what_another_task_reads(library: Any) -> None:
+    front = AsyncChatCompletionStream
+    async with stopped_after_the_first(library, front, WOR, math.inf) as stream:
+        texts: list[str] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect, stream, texts)
+            while not texts:
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(StreamConsumedError, match="another task"):
+                await stream.drain()
+            assert stream.end is None
+            await stream.aclose()
+        assert texts == [" wor"]
+        assert (await stream.drain()).text == "Hello wor"
+
+
+async def test_reading_what_another_task_drains() -> None:
+    """The error has what arrived so far, and the drain goes on."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield HELLO
+        await anyio.sleep_forever()
+
+    stream = AsyncChatCompletionStream(pieces())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(stream.drain, PATIENCE)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(IncompleteStreamError) as caught:
+            await stream.read()
+        assert (caught.value.snapshot.text, stream.end) == ("Hello", None)
+        tasks.cancel_scope.cancel()
+    assert stream.end is StreamEnd.CLOSED
+
+
+async def test_two_tasks_that_read_at_once() -> None:
+    """The second is told so, which is not worth a retry. The first gets every chunk, and never an end that is none."""
+    go_on, texts = anyio.Event(), list[str]()
+    async with spotless_loop():
+        stream = AsyncChatCompletionStream(held(go_on, *COUNTED))
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(collect, stream, texts)
+                await anyio.wait_all_tasks_blocked()
+                try:
+                    with pytest.raises(StreamConsumedError, match="another task or thread"):
+                        await anext(stream)
+                finally:
+                    go_on.set()
+        assert texts == [*TEXTS, ""]
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+
+
+def test_two_threads_that_read_at_once() -> None:
+    with spotless():
+        pieces = Held(*COUNTED)
+        stream = ChatCompletionStream(pieces)
+        with consumer(stream) as texts:
+            assert pieces.waiting.wait(PATIENCE)
+            with pytest.raises(StreamConsumedError, match="another task or thread"):
+                next(stream)
+            pieces.go_on.set()
+        assert texts == [*TEXTS, ""]
+        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
