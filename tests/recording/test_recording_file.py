@@ -1,5 +1,7 @@
 """The file of a recording: its format, defaults, and what is cut or damaged."""
 
+import gzip
+import io
 import json
 import re
 from dataclasses import replace
@@ -15,6 +17,8 @@ from recorded_streams import HELLO, WHOLE, recorded_reads, stored
 from chunkfold import StreamEnd
 from chunkfold.recording import RecordedRead, Recording, replay
 from chunkfold.recording import format as recording_format
+from chunkfold.recording.unpacking import unpacked
+from chunkfold.testing import StreamBuilder
 
 EXAMPLE = Recording(
     (
@@ -255,3 +259,42 @@ def test_what_is_not_the_bytes_of_a_recording(value: Any) -> None:
         Recording.loads(value)
     with pytest.raises(TypeError, match=r"^recording: expected a Recording, received "):
         replay(value)
+
+
+# Gzipped
+
+
+BODY = StreamBuilder().text("Hel", "lo").finish().done().body
+
+
+class Slow(io.BytesIO):
+    """A pipe that brings one byte at a time."""
+
+    def read1(self, size: int | None = -1) -> bytes:
+        return super().read1(min(size or 1, 1))
+
+
+def test_how_it_arrives_changes_nothing() -> None:
+    for content in (b"", b"d", b"\x1f", BODY):
+        assert b"".join(unpacked(Slow(content))) == content
+        assert b"".join(unpacked(Slow(gzip.compress(content)))) == content
+
+
+def test_several_members_follow_each_other_in_bounded_pieces() -> None:
+    content = bytes(range(256)) * 2**12
+    packed = gzip.compress(content) + gzip.compress(b"") + gzip.compress(content[::-1])
+    pieces = list(unpacked(io.BytesIO(packed)))
+    assert b"".join(pieces) == content + content[::-1]
+    assert 0 < min(map(len, pieces)) <= max(map(len, pieces)) == 65536
+
+
+def test_load_unpacks(tmp_path: Path) -> None:
+    file = tmp_path / "packed"  # recognised by its content
+    file.write_bytes(gzip.compress(EXAMPLE.dumps()))
+    assert Recording.load(file) == EXAMPLE
+    file.write_bytes(gzip.compress(BODY))
+    assert Recording.load(file).body == BODY
+    file.write_bytes(gzip.compress(BODY)[:-10])
+    with pytest.raises(ValueError, match="gzip: the data ends too early"):
+        Recording.load(file)
+    assert Recording.loads(gzip.compress(BODY)).reads == (RecordedRead(0.0, gzip.compress(BODY)),)

@@ -39,10 +39,6 @@ STOP = delta("stop")
 WHOLE = [TEXT, STOP, DONE]
 
 
-def sync_client(library: Any, **options: Any) -> Any:
-    return library.Client(**{**ALONE, **options})
-
-
 @pytest.mark.parametrize(
     ("body", "use"),
     [(WHOLE, read_it), ([TEXT, DONE], read_it), ([TEXT, STOP], read_it), (WHOLE, leave_at_the_finish_reason)],
@@ -218,7 +214,7 @@ def read_and_close(library: Any, network_stream: NetworkStream, after_done: Call
         return library.Response(200, content=body(), extensions={"network_stream": network_stream})
 
     with (
-        sync_client(library, transport=library.MockTransport(respond)) as client,
+        library.Client(transport=library.MockTransport(respond)) as client,
         connect(client, "POST", "https://provider.test/", json=ASKED) as stream,
     ):
         assert stream.read().text == "Hello"
@@ -277,7 +273,7 @@ def test_threads_that_share_a_client(library: Any) -> None:
 
     with (
         FakeProvider(*[Answer(WHOLE)] * 40) as provider,
-        sync_client(library) as client,
+        library.Client(**ALONE) as client,
         ThreadPoolExecutor(4) as threads,
     ):
         for asked in [threads.submit(ask, client, provider.url) for _ in range(4)]:

@@ -18,6 +18,7 @@ import anyio
 import fronts
 import pytest
 import trustme
+from asked import WatchedReads
 from fronts import (
     ALONE,
     ASKED,
@@ -273,20 +274,13 @@ def test_closing_from_another_thread_ends_the_loop_with_the_next_bytes(library: 
     script = [Head(), HELLO, Until(has_closed.is_set), WORLD, math.inf]
     with Http2Provider(script, WHOLE) as provider, library.Client(**ALONE, http2=True, http1=False) as client:
         with connect(client, "POST", provider.url, json=ASKED) as stream:
-            network_stream = stream.response.extensions["network_stream"]
-            read = network_stream.read
-
-            def watched(*arguments: Any, **options: Any) -> Any:
-                if stream.snapshot.text:
-                    waiting.set()
-                return read(*arguments, **options)
+            WatchedReads(stream.response, lambda: waiting.set() if stream.snapshot.text else None)
 
             def close() -> None:
                 assert waiting.wait(PATIENCE)
                 stream.close()
                 has_closed.set()
 
-            network_stream.read = watched
             closing = threading.Thread(target=close, name="closer", daemon=True)
             closing.start()
             assert [chunk.text for chunk in stream] == ["Hello"]

@@ -1,18 +1,19 @@
-"""Leaving a stream before its end: by `break`, `close`, an exception, or in a generator around it."""
+"""Leaving a stream before its end: by `break`, `close`, an exception, or in a generator around it; closing that fails."""
 
 import asyncio
 import gc
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, closing, nullcontext
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import aclosing, closing, nullcontext, suppress
+from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
 import pytest
 from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items, every_view
 from fronts import ASKED, PATIENCE, Sync, SyncView, generators_of_httpx_are_not_ours, has_left, over_both_streams
-from sources import HI, STOP, source
+from sources import HI, STOP, Kin, source
+from spotless import spotless_loop
 
 from chunkfold import AsyncChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd, connect
 from chunkfold.testing import DONE, Answer
@@ -233,3 +234,112 @@ async def test_leaving_parses_a_little_of_what_had_arrived(front: Any, unread: i
     assert "Hi" * min(unread, 500) == text[:1000]
     with pytest.raises(StopAsyncIteration):
         await anext(SyncView(stream.stream) if isinstance(stream, Sync) else stream)
+
+
+# A response or a body that raises as it is closed
+
+
+class Unwilling(Kin):
+    """A response that raises `of_body` when its body is closed, and `of_response` when it is closed itself."""
+
+    def __init__(
+        self,
+        of_body: BaseException | None = None,
+        of_response: BaseException | None = None,
+        on_read: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        super().__init__([])
+        self.of_body, self.of_response, self.on_read = of_body, of_response, on_read
+
+    def iter_bytes(self) -> "UnwillingBody":
+        return UnwillingBody(self)
+
+    aiter_bytes = iter_bytes
+
+    def close(self) -> None:
+        super().close()
+        if self.of_response is not None:
+            raise self.of_response
+
+    async def aclose(self) -> None:
+        self.close()
+
+
+class UnwillingBody:
+    """Its body."""
+
+    def __init__(self, response: Unwilling) -> None:
+        self.response = response
+
+    def __iter__(self) -> Self:
+        return self
+
+    __aiter__ = __iter__
+
+    def __next__(self) -> bytes:
+        if self.response.on_read is not None:
+            with suppress(StopIteration):  # what it awaits is sync code, too
+                self.response.on_read().send(None)
+        return NUMBERS[0]
+
+    async def __anext__(self) -> bytes:
+        if self.response.on_read is not None:
+            await self.response.on_read()
+        return NUMBERS[0]
+
+    def close(self) -> None:
+        if self.response.of_body is not None:
+            raise self.response.of_body
+
+    async def aclose(self) -> None:
+        self.close()
+
+
+@pytest.mark.parametrize("failing", ["body", "response"])
+@pytest.mark.parametrize("kind", [OSError, Mine])
+async def test_closing_that_fails(front: Any, kind: type[BaseException], failing: str) -> None:
+    """What a transport raises is no news; what is no `Exception` passes. The response is closed in any case."""
+    mine = kind("mine")
+    async with spotless_loop():
+        response = Unwilling(**{f"of_{failing}": mine})
+        raised: BaseException | None = None
+        try:
+            async with front(response) as stream:
+                await anext(aiter(stream))
+        except Mine as error:
+            raised = error
+        assert raised is (mine if kind is Mine else None)
+        assert response.closings == 1
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+        raised = None
+
+
+class Unfinished(UnwillingBody):
+    """A body whose methods to close it cannot even be read."""
+
+    @property
+    def close(self) -> Any:
+        raise OSError("mine")
+
+    aclose = close
+
+
+async def test_closing_that_cannot_be_read(front: Any) -> None:
+    async with front(Unfinished(Unwilling())) as stream:
+        await anext(aiter(stream))
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+
+
+async def test_a_body_that_cannot_be_closed_after_its_stream_was(front: Any) -> None:
+    """It is closed by whoever reads it, when closing came during a read; that it fails is no news then either."""
+    async with spotless_loop():
+
+        async def close() -> None:
+            await stream.aclose()
+
+        response = Unwilling(of_body=OSError("mine"), on_read=close)
+        stream = front(response)
+        async for _ in stream:
+            pytest.fail("it was closed")
+        assert response.closings == 1
+        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
