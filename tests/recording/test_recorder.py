@@ -3,6 +3,8 @@
 import copy
 import math
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -75,6 +77,15 @@ def test_bytes_that_the_transport_uses_again_are_copied() -> None:
     assert recorder.recording.body == HELLO * 2
 
 
+@asynccontextmanager
+async def recorded(library: Any, front: Any, answer: Answer) -> AsyncIterator[Recorder]:
+    """A recorder of an answer, which lets go of its connection."""
+    with FakeProvider(answer) as provider:
+        async with raw_client_of(front, library) as client:
+            yield Recorder(await send(client, provider.url))
+            assert connections_in_use(client) == []
+
+
 async def test_status_url_and_headers_that_say_something(library: Any, front: Any) -> None:
     headers = {"X-Request-ID": "req_1", "retry-after": "2", "x-ratelimit-remaining-tokens": "99", "x-other": "1", "set-cookie": "a=1"}  # fmt: skip
     with FakeProvider(Answer(HELLO, 503, headers)) as provider:
@@ -107,40 +118,27 @@ def test_the_clock_must_be_the_one_that_said_when_it_started() -> None:
 
 
 async def test_without_with(library: Any, front: Any) -> None:
-    with FakeProvider(Answer(WHOLE)) as provider:
-        async with raw_client_of(front, library) as client:
-            response = await send(client, provider.url)
-            recorder = Recorder(response)
-            assert (recorder.is_closed, recorder.http_version, recorder.headers) == (
-                False,
-                "HTTP/1.1",
-                response.headers,
-            )
-            assert await text_of(front(recorder)) == "Hello world"
-            recorder.close() if front is Sync else await recorder.aclose()
-            assert response.is_closed
-            assert recorder.is_closed
-            assert connections_in_use(client) == []
+    async with recorded(library, front, Answer(WHOLE)) as recorder:
+        assert (recorder.is_closed, recorder.http_version) == (False, "HTTP/1.1")
+        assert recorder.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert await text_of(front(recorder)) == "Hello world"
+        recorder.close() if front is Sync else await recorder.aclose()
+        assert recorder.is_closed
     assert replay(recorder.recording).completion().text == "Hello world"
 
 
 async def test_what_is_read_whole_is_recorded_as_one_read(library: Any, front: Any) -> None:
-    with FakeProvider(Answer(cut(HTML, 5, 20), 502)) as provider:
-        async with raw_client_of(front, library) as client:
-            recorder = Recorder(await send(client, provider.url))
-            for _ in range(2):
-                assert (recorder.read() if front is Sync else await recorder.aread()) == HTML
-            assert recorder.text == HTML.decode()
-    recorded = recorder.recording
-    assert ([read.data for read in recorded.reads], recorded.end) == ([HTML], "body")
+    async with recorded(library, front, Answer(cut(HTML, 5, 20), 502)) as recorder:
+        for _ in range(2):
+            assert (recorder.read() if front is Sync else await recorder.aread()) == HTML
+        assert recorder.text == HTML.decode()
+    assert ([read.data for read in recorder.recording.reads], recorder.recording.end) == ([HTML], "body")
 
 
 async def test_reading_whole_fails(library: Any, front: Any) -> None:
-    with FakeProvider(Answer([HELLO], ending="cut")) as provider:
-        async with raw_client_of(front, library) as client:
-            recorder = Recorder(await send(client, provider.url))
-            with pytest.raises(library.RemoteProtocolError):
-                recorder.read() if front is Sync else await recorder.aread()
+    async with recorded(library, front, Answer([HELLO], ending="cut")) as recorder:
+        with pytest.raises(library.RemoteProtocolError):
+            recorder.read() if front is Sync else await recorder.aread()
     assert (recorder.recording.end, recorder.recording.error) == ("error", "RemoteProtocolError")
 
 
@@ -221,42 +219,34 @@ def test_a_repr_shows_the_response() -> None:
 
 
 async def test_leaving_early(library: Any, front: Any) -> None:
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(front, library) as client:
-            recorder = Recorder(await send(client, provider.url))
-            live = Live(recorder, front(recorder))
-            async with live.stream as stream:
-                assert (await anext(aiter(stream))).text == "Hello"
-            assert live.stream.end is StreamEnd.CLOSED
-            assert recorder.is_closed
-            assert connections_in_use(client) == []
-    recorded = live.stored
-    assert (recorded.end, recorded.error, recorded.body) == ("left", "", HELLO)
-    assert recorded.ended_at is not None
-    assert told(replay(recorded)) == told(live.stream)
+    async with recorded(library, front, Answer([HELLO, math.inf])) as recorder:
+        live = Live(recorder, front(recorder))
+        async with live.stream as stream:
+            assert (await anext(aiter(stream))).text == "Hello"
+        assert live.stream.end is StreamEnd.CLOSED
+        assert recorder.is_closed
+    assert (live.stored.end, live.stored.error, live.stored.body) == ("left", "", HELLO)
+    assert live.stored.ended_at is not None
+    assert told(replay(live.stored)) == told(live.stream)
 
 
 @pytest.mark.parametrize("reads_on", [False, True])
 async def test_cancelling(library: Any, anyio_backend_name: str, reads_on: bool) -> None:
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(AsyncChatCompletionStream, library) as client:
-            recorder = Recorder(await send(client, provider.url))
-            live = Live(recorder, AsyncChatCompletionStream(recorder))
-            async with live.stream as stream:
-                with anyio.move_on_after(PATIENCE) as scope:
-                    async for chunk in stream:
-                        live.chunks.append(chunk)
-                        scope.deadline = anyio.current_time() + 0.02
-                assert scope.cancelled_caught
-                if reads_on:
-                    with pytest.raises(StreamInterruptedError):
-                        await stream.read()
-            assert recorder.is_closed
-            assert connections_in_use(client) == []
-    recorded = live.stored
+    async with recorded(library, AsyncChatCompletionStream, Answer([HELLO, math.inf])) as recorder:
+        live = Live(recorder, AsyncChatCompletionStream(recorder))
+        async with live.stream as stream:
+            with anyio.move_on_after(PATIENCE) as scope:
+                async for chunk in stream:
+                    live.chunks.append(chunk)
+                    scope.deadline = anyio.current_time() + 0.02
+            assert scope.cancelled_caught
+            if reads_on:
+                with pytest.raises(StreamInterruptedError):
+                    await stream.read()
+        assert recorder.is_closed
     cancelled = {"asyncio": "CancelledError", "trio": "Cancelled"}[anyio_backend_name]
-    assert (recorded.end, recorded.error) == (("error", cancelled) if reads_on else ("left", ""))
-    assert told(replay(recorded)) == told(live.stream)
+    assert (live.stored.end, live.stored.error) == (("error", cancelled) if reads_on else ("left", ""))
+    assert told(replay(live.stored)) == told(live.stream)
 
 
 def test_a_sync_read_that_is_left_half_done() -> None:
@@ -283,21 +273,18 @@ async def test_a_source_that_survives_a_read_left_half_done(front: Any) -> None:
 
 
 async def test_another_task_closes(library: Any, anyio_backend: Any) -> None:
-    with FakeProvider(Answer([HELLO, math.inf])) as provider:
-        async with raw_client_of(AsyncChatCompletionStream, library) as client:
-            recorder = Recorder(await send(client, provider.url))
-            live = Live(recorder, AsyncChatCompletionStream(recorder))
+    async with recorded(library, AsyncChatCompletionStream, Answer([HELLO, math.inf])) as recorder:
+        live = Live(recorder, AsyncChatCompletionStream(recorder))
 
-            async def consume() -> None:
-                live.chunks.extend([chunk async for chunk in live.stream])
+        async def consume() -> None:
+            live.chunks.extend([chunk async for chunk in live.stream])
 
-            with anyio.fail_after(PATIENCE):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(consume)
-                    while not live.stream.snapshot.text:
-                        await anyio.lowlevel.checkpoint()
-                    await live.stream.aclose()
-            assert connections_in_use(client) == []
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(consume)
+                while not live.stream.snapshot.text:
+                    await anyio.lowlevel.checkpoint()
+                await live.stream.aclose()
     assert [chunk.text for chunk in live.chunks] == ["Hello"]
     assert live.stream.end is StreamEnd.CLOSED
     assert told(replay(live.stored)) == told(live.stream)
