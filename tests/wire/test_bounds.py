@@ -63,17 +63,17 @@ def test_an_unknown_value_may_be_200_deep_and_a_deeper_one_alone_is_dropped(plac
     assert deeper.snapshot.model_dump(exclude_none=True) == without.snapshot.model_dump(exclude_none=True)
 
 
-def test_a_name_makes_no_arguments() -> None:
-    """Arguments are those of a function; the same key elsewhere is unknown like any other."""
-    for payload in (chunk({"arguments": deep(201)}), calls({"index": 0, "arguments": deep(201)})):
-        assert noted(parse(payload)) == {"CF212"}
-
-
-@pytest.mark.parametrize(
-    "value", [deep(201), {"a": deep(200)}, [1, {"a": deep(199)}]], ids=["lists", "in an object", "in both"]
+@each_case(
+    "body",
+    [
+        # Arguments are those of a function; the same key elsewhere is unknown like any other.
+        *(chunk({"arguments": deep(201)}), calls({"index": 0, "arguments": deep(201)})),
+        *({"choices": [], "x": value} for value in (deep(201), {"a": deep(200)}, [1, {"a": deep(199)}])),
+    ],
+    ids=["arguments of a delta", "arguments of a call", "lists", "in an object", "in both"],
 )
-def test_objects_and_lists_count_alike(value: Any) -> None:
-    assert "CF212" in noted(parse({"choices": [], "x": value}))
+def test_names_objects_and_lists_count_alike(body: dict[str, Any]) -> None:
+    assert noted(parse(body)) == {"CF212"}
 
 
 def test_an_event_may_be_500_deep() -> None:

@@ -367,19 +367,15 @@ def test_an_error_event_needs_no_body() -> None:
 # What is no error
 
 
-LOOKS = [
-    pytest.param('{"error": {"message": "x", "code": 500}}', id="an envelope"),
-    pytest.param('data: {"error": "x"}\n\n', id="a block of a stream"),
-    pytest.param("\n\nevent: error\ndata: x\n\n", id="an error event"),
-    pytest.param("[DONE]", id="[DONE]"),
-    pytest.param("data: [DONE]\n\n", id="the block of [DONE]"),
-    pytest.param("error: {}", id="an error field"),
-    pytest.param("Internal Server Error", id="words"),
-    pytest.param("null", id="null"),
-]
-
-
-@each_case("text", LOOKS)
+@each_case(
+    "text",
+    [
+        '{"error": {"message": "x", "code": 500}}',
+        'data: {"error": "x"}\n\n',
+        "\n\nevent: error\ndata: x\n\n",
+        *("[DONE]", "data: [DONE]\n\n", "error: {}", "Internal Server Error", "null"),
+    ],
+)
 def test_content_that_looks_like_an_error_is_content(text: str) -> None:
     deltas = [{"content": text}, {"reasoning": text}, {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}]
     completion = parsed(b"".join(delta(**each) for each in deltas) + delta("stop") + DONE).completion()

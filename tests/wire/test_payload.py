@@ -13,14 +13,13 @@ from wire_events import SLOW, call, calls, chunk, compact, dumped, noted, parse,
 
 from chunkfold import (
     ChatCompletionChunk,
-    ChatCompletionParser,
     CompletionTokensDetails,
     InvalidChunkError,
     PromptTokensDetails,
     ServerSentEvent,
     parse_payload,
 )
-from chunkfold.testing import HEAD, sse
+from chunkfold.testing import HEAD
 
 # The fast path and the slow one
 
@@ -348,22 +347,19 @@ def test_another_api_is_named(name: str, body: Any, api: str) -> None:
     assert noted(payload) == set()
 
 
-def test_text_beside_a_delta_is_only_an_extra() -> None:
-    for kind in ("chat.completion.chunk", "text_completion"):
-        payload = parse({**chunk({"content": "a"}, text="b"), "object": kind})
-        assert payload.error is None
-        assert payload.chunks[0].text == "a"
-        assert payload.chunks[0].choices[0].model_extra == {"text": "b"}
-
-
 @each_case(
     "body",
     [
         {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
         {**chunk({}, "stop"), "object": "text_completion"},
         {**HEAD, "object": "text_completion", "choices": [{"index": 0, "finish_reason": "stop"}]},
+        chunk({"content": "a"}, text="b"),
+        {**chunk({"content": "a"}, text="b"), "object": "text_completion"},
     ],
-    ids=["an empty text in a chunk", "an object alone", "neither delta nor text"],
+    ids=[
+        *("an empty text in a chunk", "an object alone", "neither delta nor text", "a text beside a delta"),
+        "a text beside a delta, and the object",
+    ],
 )
 def test_is_no_other_api(body: dict[str, Any]) -> None:
     assert dumped(parse(body)) == body
@@ -377,17 +373,6 @@ def test_the_dump_of_a_chunk_is_parsed_as_it_was_sent() -> None:
     [chunk] = parse_payload(ServerSentEvent(sent)).chunks
     assert json.loads(chunk.model_dump_json(exclude_unset=True)) == json.loads(sent)
     assert parse_payload(ServerSentEvent(chunk.model_dump_json().encode())).chunks[0].model_dump() == chunk.model_dump()
-
-
-def test_a_draft_stays_on_its_chunk() -> None:
-    meta = {"diffusion_content": True, "diffusion_progress": 0}
-    drafts = ({**chunk({"role": "assistant", "content": text}), "diffusion_meta": meta} for text in ("H%", "Ho"))
-    parser = ChatCompletionParser()
-    deltas = [one.choices[0].delta for one in parser.feed(b"".join(sse(*drafts, done=False)))]
-    assert [(delta.content, delta.model_extra) for delta in deltas] == [
-        (None, {"diffusion_content": text}) for text in ("H%", "Ho")
-    ]
-    assert (parser.snapshot.text, parser.snapshot.message.model_extra) == ("", {"diffusion_content": "Ho"})
 
 
 def test_a_content_that_does_not_append_is_moved_in_each_choice() -> None:
