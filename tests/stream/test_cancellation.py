@@ -495,28 +495,6 @@ async def test_cancelled_tasks_beside_others_of_one_client(library: Any, anyio_b
         assert {stream.end for stream in to.streams} <= {StreamEnd.CLOSED, StreamEnd.FINISHED}
 
 
-async def test_a_failure_beside_the_stream_cancels_it(library: Any, anyio_backend: Any) -> None:
-    mine = KeyError("mine")
-
-    async def fail_soon(stream: Any) -> None:
-        while stream.snapshot.text != "[1, 2, 3]":
-            await anyio.lowlevel.checkpoint()
-        raise mine
-
-    async def read_beside_it(to: Asked) -> None:
-        async with anyio.create_task_group() as tasks, to.connect() as stream:
-            tasks.start_soon(fail_soon, stream)
-            await stream.read()
-
-    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
-        with anyio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as caught:
-            await read_beside_it(to)
-        assert caught.value.exceptions == (mine,)
-        assert [stream.end for stream in to.streams] == [StreamEnd.CLOSED]
-        assert has_left(to.request)
-        del caught
-
-
 # Deadlines around a stream, its loop or one of its items
 
 

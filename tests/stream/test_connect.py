@@ -6,7 +6,6 @@ The provider is a real server on loopback.
 import itertools
 import json
 import math
-import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing, closing
 from functools import partial
@@ -23,7 +22,6 @@ from fronts import (
     URL,
     by_turns,
     client_of,
-    connections_in_use,
     generators_of_httpx_are_not_ours,
     over_both_fronts,
 )
@@ -379,25 +377,6 @@ def test_a_request_for_one_choice_says_so_to_the_parser(json: Any, options: dict
 
 
 # What goes wrong
-
-
-async def test_a_timeout_before_the_headers_passes_unchanged(front: Any, library: Any) -> None:
-    leave = threading.Event()
-
-    def answer(_: ReceivedRequest) -> bytes:
-        assert leave.wait(PATIENCE)
-        return b""
-
-    async def ask(client: Any, url: str) -> None:
-        async with client.connect(url, timeout=library.Timeout(PATIENCE, read=0.05)):
-            pytest.fail("connected")
-
-    with FakeProvider(answer) as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(library.ReadTimeout):
-                await ask(client, provider.url)
-            assert connections_in_use(client.client) == []
-        leave.set()
 
 
 async def test_a_bad_url_passes_unchanged(front: Any, library: Any) -> None:

@@ -10,7 +10,7 @@ import math
 import ssl
 import threading
 import warnings
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,6 @@ CANCEL = 8  # the error code of RST_STREAM by whom no longer wants the answer
 HELLO = delta(content="Hello")
 WORLD = delta(content=" world")
 STOP = delta("stop")
-PING = b": ping\n\n"
 WHOLE = (Head(), HELLO, WORLD, STOP, DONE, End())
 
 
@@ -345,28 +344,3 @@ async def test_leaving_one_of_several(front: Any, library: Any) -> None:
             assert await text_of(stream) == " world"
         assert provider.connections == 1
     assert stream.completion().text == "Hello world"
-
-
-async def test_tasks_that_share_a_connection_of_which_one_is_reset(library: Any) -> None:
-    """The provider pings all the while, since a client may notice what has come for one task only when more comes."""
-    begun: list[Any] = []
-    ends: list[tuple[str, str]] = []
-
-    async def ask(client: Any, url: str) -> None:
-        with suppress(StreamInterruptedError):
-            async with client.connect(url) as stream:
-                async for each in stream:
-                    begun.extend([stream] if each.text == "Hello" else [])
-        ends.append((stream.end.value, stream.snapshot.text))
-
-    first = [Head(), HELLO, Until(lambda: len(begun) == 4, PING), Reset()]
-    other = [Head(), HELLO, Until(lambda: provider.streams[0].answered, PING), WORLD, STOP, DONE, End()]
-    with Http2Provider(first, other) as provider:
-        async with client_of(AsyncFront, library) as client:
-            with anyio.fail_after(PATIENCE):
-                async with anyio.create_task_group() as tasks:
-                    for _ in range(4):
-                        tasks.start_soon(ask, client, provider.url)
-            assert connections_in_use(client) == []
-        assert provider.connections == 1
-    assert sorted(ends) == [(end, TEXTS[end]) for end in ["finished"] * 3 + ["interrupted"]]

@@ -248,30 +248,6 @@ async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
     assert response.is_closed
 
 
-@pytest.mark.parametrize("body", [FIRST + HELLO * 3 + STOP + DONE, LARGE + STOP + DONE], ids=["small", "large"])
-def test_closing_from_another_thread_while_a_read_is_parsed(body: bytes) -> None:
-    """Was once wrong: of a large read, that was a ValueError, and the response stayed open."""
-    parsing, closed = threading.Event(), threading.Event()
-
-    def on_server_sent_event(_: Any, __: Any) -> None:
-        parsing.set()
-        assert closed.wait(30)
-
-    response = FakeResponse(body)
-    stream = ChatCompletionStream(response, on_server_sent_event=on_server_sent_event)
-    with ThreadPoolExecutor(1) as elsewhere:
-        reading = elsewhere.submit(list, stream)
-        try:
-            assert parsing.wait(30)
-            stream.close()
-        finally:
-            closed.set()
-        reading.result(30)
-    assert response.is_closed
-    assert stream.end is not None
-    assert stream.error is None
-
-
 def test_reading_on_while_another_thread_closes() -> None:
     """Whoever closes parses what had arrived; meanwhile the consumer comes to the end of what it was given."""
     reading, closing, read_on = threading.Event(), threading.Event(), threading.Event()
