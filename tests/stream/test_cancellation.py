@@ -1,4 +1,4 @@
-"""Cancelled anywhere: at each await in turn, while it is read or closed, beside other tasks, and by deadlines.
+"""Cancelled anywhere: at each await in turn, while it is read or closed, and by deadlines.
 
 To cancel anywhere, a coroutine is run by `Driven`, which counts its awaits and acts at the k-th; each k has its turn,
 until one is so large that everything runs through.
@@ -469,30 +469,6 @@ async def test_going_on_after_a_cancelled_read(library: Any, cancelling: Cancell
         return driven.reached
 
     await at_each_await(once)
-
-
-# Several tasks, one client
-
-
-async def test_cancelled_tasks_beside_others_of_one_client(library: Any, anyio_backend: Any) -> None:
-    """Each of twenty is cancelled at another await; those that are not cancelled get all of theirs."""
-    answers = [Answer(apart(COUNTED))] * 30
-    async with asked(library, AsyncChatCompletionStream, *answers, limits=library.Limits(max_connections=None)) as to:
-        texts: list[str] = []
-
-        async def consume() -> None:
-            async with to.connect() as stream:
-                texts.append((await stream.read()).text)
-
-        with anyio.fail_after(PATIENCE):
-            async with anyio.create_task_group() as tasks:
-                for place in range(1, 21):
-                    tasks.start_soon(cancel_the_scope, Driven(consume(), place))
-                for _ in range(10):
-                    tasks.start_soon(consume)
-        assert set(texts) == {"[1, 2, 3]"}
-        assert len(texts) >= 10
-        assert {stream.end for stream in to.streams} <= {StreamEnd.CLOSED, StreamEnd.FINISHED}
 
 
 # Deadlines around a stream, its loop or one of its items

@@ -123,20 +123,6 @@ async def test_closing_again_does_not_touch_the_next_stream(library: Any, front:
         assert to.provider.connections == 1
 
 
-async def test_closing_inside_another_stream_of_the_same_client(library: Any, front: Any) -> None:
-    answers = [Answer([*NUMBERS, math.inf]), Answer(apart(COUNTED))]
-    async with asked(library, front, *answers, limits=library.Limits(max_connections=2)) as to:
-        first = await to.open()
-        await anext(aiter(first))
-        async with to.connect() as second:
-            await anext(aiter(second))
-            await first.aclose()
-            await first.aclose()
-            assert (await second.read()).text == "[1, 2, 3]"
-        assert (first.end, second.end) == (StreamEnd.CLOSED, StreamEnd.FINISHED)
-        assert has_left(to.request)
-
-
 @pytest.mark.parametrize(("view", "repeats"), [*((view, 1) for view in VIEWS), ("chunks", 2000), ("events", 2000)])
 async def test_closing_in_the_loop_ends_it(library: Any, front: Any, view: str, repeats: int) -> None:
     taken: list[Any] = []
