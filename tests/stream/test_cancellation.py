@@ -445,6 +445,17 @@ async def test_a_drain_that_is_cancelled_anywhere(library: Any, cancelling: Canc
     assert set(ends) == {StreamEnd.CLOSED}
 
 
+async def test_a_drain_that_is_cancelled_by_a_scope_ends_at_once(library: Any, anyio_backend: Any) -> None:
+    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf]), timeout=None) as to:
+        stream = await to.open()
+        with anyio.fail_after(PATIENCE), anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(stream.drain, 2 * PATIENCE)
+                await has_read(stream, TEXTS)
+                scope.cancel()
+        assert scope.cancelled_caught
+
+
 async def read_two(items: Any) -> None:
     await anext(items)
     await anext(items)

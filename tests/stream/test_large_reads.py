@@ -228,22 +228,17 @@ def test_who_takes_long_over_the_first_chunks_does_not_make_the_others_come_late
     assert stream.timing == StreamTiming(1.0, 1.0, 1.0, second, second)
 
 
-def failing_at(number: int) -> Callable[[Any, Any], None]:
-    """An `on_server_sent_event` that fails at one event."""
+async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
+    """Was once wrong: what it raised of a slice that had not been fed kept the response open."""
     events = itertools.count(1)
 
     def on_server_sent_event(_: Any, __: Any) -> None:
-        if next(events) == number:
+        if next(events) == 150:
             raise KeyError("mine")
 
-    return on_server_sent_event
-
-
-async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
-    """Was once wrong: what it raised of a slice that had not been fed kept the response open."""
     response = FakeResponse(LARGE + STOP + DONE)
     with pytest.raises(KeyError):
-        async with front(response, on_server_sent_event=failing_at(150)) as stream:
+        async with front(response, on_server_sent_event=on_server_sent_event) as stream:
             await anext(aiter(stream))
     assert response.is_closed
 
