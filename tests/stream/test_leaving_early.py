@@ -10,7 +10,7 @@ from typing import Any, Self
 import anyio
 import anyio.lowlevel
 import pytest
-from asked import APART, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items, every_view
+from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items
 from fronts import ASKED, PATIENCE, Sync, SyncView, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HI, STOP, Kin, source
 from spotless import spotless_loop
@@ -40,30 +40,6 @@ async def test_leaving_after_some_items(library: Any, front: Any, view: str, cou
             stream.completion()
         with pytest.raises(StreamConsumedError):
             VIEWS[view](stream)
-
-
-@every_view
-async def test_leaving_at_the_last_item(library: Any, front: Any, view: str) -> None:
-    """The finish reason has come, `[DONE]` has not: the message is whole."""
-    async with asked(library, front, Answer([*apart(NUMBERS[:2]), APART, NUMBERS[2] + STOP, APART, DONE])) as to:
-        async with to.connect() as stream:
-            items = VIEWS[view](stream)
-            for _ in range(3):
-                await anext(items)
-        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
-        assert stream.completion().text == "[1, 2, 3]"
-
-
-@every_view
-async def test_reading_the_rest(library: Any, front: Any, view: str) -> None:
-    async with asked(library, front, Answer(apart(COUNTED))) as to:
-        async with to.connect() as stream:
-            items = VIEWS[view](stream)
-            await anext(items)
-            assert (await stream.read()).text == "[1, 2, 3]"
-            with pytest.raises(StreamConsumedError):
-                VIEWS[view](stream)
-        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
 
 
 async def fail_in_the_loop(to: Asked, view: str, mine: BaseException) -> None:

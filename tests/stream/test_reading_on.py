@@ -89,11 +89,14 @@ async def test_nothing_more_comes_after_the_last_or_an_error(front: Any, view: s
 
 
 @each_case("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
+@each_case("view", VIEWS_OF_TEXT)
 @each_case("before", [0, 1, 3, 5])
-async def test_read_after_some_chunks(front: Any, pieces: list[bytes], before: int) -> None:
+async def test_read_after_some_items(front: Any, pieces: list[bytes], view: str, before: int) -> None:
     async with front(source(front, pieces)) as stream:
-        for _ in range(before):
-            await anext(aiter(stream))
+        items = VIEWS_OF_TEXT[view](stream)
+        with suppress(StopAsyncIteration):
+            for _ in range(before):
+                await anext(items)
         completion = await stream.read()
         assert (completion.text, completion.finish_reason) == ("Hello world", "stop")
         assert stream.completion() == completion
