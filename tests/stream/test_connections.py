@@ -83,17 +83,6 @@ async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, librar
         assert provider.connections == 2
 
 
-@pytest.mark.parametrize("ending", ["cut", "reset"])
-async def test_what_happens_to_the_body_after_done_is_nobodys_concern(front: Any, library: Any, ending: Any) -> None:
-    with FakeProvider(Answer([*WHOLE, 0.02], ending=ending), Answer(WHOLE)) as provider:
-        async with client_of(front, library) as client:
-            for _ in range(2):
-                async with client.connect(provider.url) as stream:
-                    assert (await stream.read()).text == "Hello"
-                assert (stream.error, stream.anomalies) == (None, ())
-                assert connections_in_use(client.client) == []
-
-
 # A server that promises to keep the connection, and closes it some milliseconds after the last chunk. llama.cpp's does.
 LAST_CHUNK = Raw(b"0\r\n\r\n")
 
