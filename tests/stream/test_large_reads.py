@@ -1,9 +1,7 @@
 """A large read is fed in slices: none of it may show in what a stream hands out, or when."""
 
 import itertools
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -241,32 +239,6 @@ async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
         async with front(response, on_server_sent_event=on_server_sent_event) as stream:
             await anext(aiter(stream))
     assert response.is_closed
-
-
-def test_reading_on_while_another_thread_closes() -> None:
-    """Whoever closes parses what had arrived; meanwhile the consumer comes to the end of what it was given."""
-    reading, closing, read_on = threading.Event(), threading.Event(), threading.Event()
-    closer = threading.get_ident()
-
-    def on_server_sent_event(_: Any, __: Any) -> None:
-        if threading.get_ident() == closer and not closing.is_set():
-            closing.set()
-            read_on.wait(0.1)
-
-    stream = ChatCompletionStream([LARGE + STOP + DONE], on_server_sent_event=on_server_sent_event)
-
-    def consume() -> None:
-        for _ in stream:
-            reading.set()
-            assert closing.wait(30)
-        read_on.set()
-
-    with ThreadPoolExecutor(1) as elsewhere:
-        consumed = elsewhere.submit(consume)
-        assert reading.wait(30)
-        stream.close()
-        consumed.result(30)
-    assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
 
 
 LATE = {
