@@ -22,7 +22,7 @@ from fronts import (
     over_both_streams,
     rescue,
 )
-from sources import HELLO, WOR, Pieces, collect, over_http_1_0, stopped_after_the_first
+from sources import HELLO, WOR, Kin, Pieces, collect, over_http_1_0, stopped_after_the_first
 from spotless import spotless, spotless_loop
 
 from chunkfold import (
@@ -43,6 +43,25 @@ from chunkfold.testing import Answer, FakeProvider, delta
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
+
+
+class Blocking(Kin):
+    """A response whose second read lasts until it is closed."""
+
+    def __init__(self, waiting: threading.Event) -> None:
+        super().__init__([])
+        self.waiting = waiting
+        self.woken = threading.Event()
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        yield HELLO
+        self.waiting.set()
+        assert self.woken.wait(PATIENCE)
+        raise ConnectionError("closed under me")
+
+    def close(self) -> None:
+        super().close()
+        self.woken.set()
 
 
 def each_text(stream: ChatCompletionStream) -> Iterator[str]:
@@ -89,6 +108,20 @@ async def held(go_on: anyio.Event, first: bytes, *others: bytes) -> AsyncIterato
     await go_on.wait()
     for piece in others:
         yield piece
+
+
+def test_closing_from_another_thread() -> None:
+    waiting = threading.Event()
+    response = Blocking(waiting)
+    stream = ChatCompletionStream(response)
+    with consumer(stream) as seen:
+        assert waiting.wait(PATIENCE)
+        with pytest.raises(StreamConsumedError, match="another task or thread"):
+            stream.drain()
+        stream.close()
+    assert seen == ["Hello"]
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert response.closings == 1
 
 
 @pytest.mark.parametrize(
@@ -428,9 +461,8 @@ def test_two_threads_that_read_at_once() -> None:
         stream = ChatCompletionStream(pieces)
         with consumer(stream) as texts:
             assert pieces.waiting.wait(PATIENCE)
-            for read in (next, ChatCompletionStream.read, ChatCompletionStream.drain):
-                with pytest.raises(StreamConsumedError, match="another task or thread"):
-                    read(stream)
+            with pytest.raises(StreamConsumedError, match="another task or thread"):
+                next(stream)
             pieces.go_on.set()
         assert texts == [*TEXTS, ""]
         assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
