@@ -41,10 +41,9 @@ from repeating_bodies import (
     stretch,
 )
 
-from chunkfold import ChatCompletionParser, EventStreamDecoder, ServerSentEvent, StreamEnd, parse_payload
+from chunkfold import ChatCompletionParser, EventStreamDecoder, ServerSentEvent, parse_payload
 from chunkfold.events.recorder import EventRecorder
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.parser.timing import StreamTiming
 from chunkfold.testing import (
     DONE,
     HEAD,
@@ -183,28 +182,6 @@ def test_every_kind_of_chunk(kind: bytes) -> None:
         assert parsed(reads, True, NO_OPTIONS) == fed, head
         assert parsed(reads, False, {**NO_OPTIONS, "is_watched": True})._replace(seen=[]) == fed, head
     assert_the_same(delta(role="assistant") + of_kind(kind, *texts[:3]))
-
-
-@pytest.mark.parametrize("method", ["feed", "fold"])
-@pytest.mark.parametrize("body", [HELLO, HELLO * 200], ids=["small", "large"])
-def test_when_the_bytes_arrived_may_be_said(method: str, body: bytes) -> None:
-    def clock() -> float:
-        pytest.fail("the clock was read")
-
-    parser = ChatCompletionParser(clock=clock, started=10.0, progress_timeout=5.0, total_timeout=20.0)
-    take = getattr(parser, method)
-    take(b": ping\n\n", arrived=11.0)
-    take(body, arrived=12.0)
-    take(body, arrived=16.5)
-    assert parser.timing == StreamTiming(1.0, 2.0, 2.0, 6.5, 6.5)
-    assert parser.end is None
-    take(b": ping\n\n", arrived=22.0)
-    assert parser.end is StreamEnd.STALLED
-    assert "progress_timeout" in str(parser.error)
-    parser = ChatCompletionParser(clock=clock, started=10.0, total_timeout=20.0)
-    getattr(parser, method)(body, arrived=30.5)
-    assert parser.end is StreamEnd.STALLED
-    assert "total_timeout" in str(parser.error)
 
 
 # Recorded and hostile bodies

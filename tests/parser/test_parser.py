@@ -164,16 +164,13 @@ ENDS: dict[str, tuple[bytes, tuple[str, str, str, str]]] = {
     "an event that is no JSON, then an error": (GARBAGE + ERROR, always("invalid")),
     "an error, then finish and [DONE]": (ERROR + STOP + DONE, always("failed")),
 }
-RAISED: dict[str, type[ChunkfoldError] | tuple[type[ChunkfoldError], ...] | None] = {
-    "finished": None,
-    "done": None,
-    "empty": IncompleteStreamError,
-    "truncated": IncompleteStreamError,
-    "failed": APIError,
+RAISED: dict[str, tuple[type[ChunkfoldError], ...]] = {
+    "empty": (IncompleteStreamError,),
+    "truncated": (IncompleteStreamError,),
+    "failed": (APIError,),
     "invalid": (InvalidChunkError, LimitExceededError, NotAnEventStreamError),
-    "interrupted": StreamInterruptedError,
-    "stalled": StreamStalledError,
-    "closed": None,  # leaving raises nothing
+    "interrupted": (StreamInterruptedError,),
+    "stalled": (StreamStalledError,),
 }
 
 
@@ -182,74 +179,37 @@ RAISED: dict[str, type[ChunkfoldError] | tuple[type[ChunkfoldError], ...] | None
 def test_ends(what_came: str, size: int | None) -> None:
     body, ends = ENDS[what_came]
     for way_out, expected in zip(WAYS_OUT, ends, strict=True):
-        check_end(play(body, way_out, size, max_event_size=LIMIT), expected)
-
-
-def check_end(parser: ChatCompletionParser, expected: str) -> None:
-    assert parser.end is StreamEnd(expected)
-    raised = RAISED[expected]
-    if raised is None:
-        assert parser.error is None
-        parser.raise_error()
-    else:
-        kinds = raised if isinstance(raised, tuple) else (raised,)
-        assert type(parser.error) in kinds
-        with pytest.raises(kinds) as caught:
-            parser.raise_error()
-        assert caught.value is parser.error
-    check_completion(parser)
-
-
-def check_completion(parser: ChatCompletionParser) -> None:
-    """It is for those that ended well."""
-    if parser.end in ("finished", "done"):
-        assert parser.completion() == parser.snapshot
-        return
-    with pytest.raises(ChunkfoldError) as caught:
-        parser.completion()
-    if parser.end == "closed":
-        assert type(caught.value) is IncompleteStreamError
-        assert caught.value.snapshot == parser.snapshot
-    else:
-        assert caught.value is parser.error
-
-
-@each_case("what_came", ENDS)
-def test_nothing_has_an_effect_after_the_end(what_came: str) -> None:
-    for way_out in WAYS_OUT:
-        parser = play(ENDS[what_came][0], way_out, max_event_size=LIMIT)
-        before = state_of(parser)
-        assert parser.feed(HI + STOP + ERROR) == []
-        assert parser.close() == []
-        assert parser.interrupt(ConnectionError()) == []
+        parser = play(body, way_out, size, max_event_size=LIMIT)
+        assert parser.end is StreamEnd(expected)
+        check_raised(parser)
+        before = state_of(parser)  # nothing has an effect after the end
+        assert parser.feed(HI + STOP + ERROR) == parser.close() == parser.interrupt(ConnectionError()) == []
         parser.leave()
         assert parser.feed(LARGE) == []
         assert parser.fold(HI) is None
         assert state_of(parser) == before
 
 
+def check_raised(parser: ChatCompletionParser) -> None:
+    """A completion is for those that ended well; leaving raises nothing."""
+    kinds = RAISED.get(str(parser.end), ())
+    assert (type(parser.error) in kinds) if kinds else (parser.error is None)
+    for call in (parser.raise_error, parser.completion) if kinds else ():
+        with pytest.raises(kinds) as caught:
+            call()
+        assert caught.value is parser.error
+    if parser.end in ("finished", "done"):
+        assert parser.completion() == parser.snapshot
+    elif parser.end == "closed":
+        parser.raise_error()
+        with pytest.raises(IncompleteStreamError) as left:
+            parser.completion()
+        assert type(left.value) is IncompleteStreamError
+        assert left.value.snapshot == parser.snapshot
+
+
 def state_of(parser: ChatCompletionParser) -> tuple[Any, ...]:
     return (parser.end, parser.error, parser.snapshot.model_dump(), parser.anomalies, asdict(parser.timing))
-
-
-def test_end_is_set_by_the_bytes_that_decide_it() -> None:
-    for decisive in (DONE, ERROR, GARBAGE, delta("error")):
-        parser = ChatCompletionParser()
-        parser.feed(HI)
-        assert parser.end is None
-        assert parser.error is None
-        parser.feed(decisive)
-        assert parser.end is not None
-
-
-def test_finished_waits_for_the_usage_behind_it() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI + STOP)
-    assert parser.end is None
-    parser.feed(USAGE)
-    assert parser.end is None
-    parser.feed(DONE)
-    assert parser.completion().usage is not None
 
 
 @pytest.mark.parametrize(

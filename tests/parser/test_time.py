@@ -9,20 +9,23 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import anyio.lowlevel
 import pytest
 from cases import each_case
-from fronts import PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
+from fronts import PATIENCE, URL, Sync, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
+from played import ERROR, GARBAGE, HI, PING, STOP, USAGE
+from sources import VIEWS_OF_TEXT, take
 
 from chunkfold import (
     APIStatusError,
     AsyncChatCompletionStream,
+    ChatCompletionChunk,
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
-    StreamInterruptedError,
     StreamStalledError,
     TextDelta,
 )
@@ -36,24 +39,15 @@ from chunkfold.testing import (
     bytewise,
     chunk,
     delta,
-    event,
     fragment,
     mock_response,
     paced,
     stalled,
-    usage,
 )
 
 pytestmark = generators_of_httpx_are_not_ours
 
 START = 1000.0
-
-HI = delta(content="Hi")
-STOP = delta("stop")
-USAGE = chunk(usage=usage(1, 1))
-ERROR = event({"error": {"message": "overloaded"}})
-GARBAGE = event("{oops}")
-PING = b": ping\n\n"
 
 # Bytes that bring no chunk.
 KEEP_ALIVES = {
@@ -250,113 +244,78 @@ class Source:
             yield data
 
 
-def parse(source: Source, take: Callable[[ChatCompletionParser, bytes], Any], options: Any) -> ChatCompletionParser:
-    parser = ChatCompletionParser(**options)
-    for data in source:
-        take(parser, data)
-        if parser.end is not None:
-            break
-    parser.close()
-    return parser
+def in_slices(parser: ChatCompletionParser, data: bytes) -> list[ChatCompletionChunk]:
+    return [chunk for chunks in feed_in_slices(parser, data) for chunk in chunks]
 
 
-async def fed(source: Source, **options: Any) -> tuple[Any, str]:
-    texts: list[str] = []
-    parser = parse(source, lambda parser, data: texts.extend(chunk.text for chunk in parser.feed(data)), options)
-    return parser, "".join(texts)
+TAKES: list[Callable[..., Any]] = [ChatCompletionParser.feed, ChatCompletionParser.fold, in_slices]
 
 
-async def fed_with_times(source: Source, *, clock: Clock, **options: Any) -> tuple[Any, str]:
-    parser = ChatCompletionParser(clock=clock, **options)
-    texts: list[str] = []
-    for data in source:
-        arrived, clock.now = clock.now, math.nan  # what it says by now does not matter
-        texts += [chunk.text for chunk in parser.feed(data, arrived=arrived)]
-        if parser.end is not None:
-            break
-    parser.close()
-    return parser, "".join(texts)
+def parsed_by(take: Callable[..., Any], *, tell_times: bool = False) -> Callable[..., Awaitable[tuple[Any, str]]]:
+    async def parse(source: Source, *, clock: Clock, **options: Any) -> tuple[Any, str]:
+        parser = ChatCompletionParser(clock=clock, **options)
+        texts: list[str] = []
+        for data in source:
+            told = {"arrived": clock.now} if tell_times else {}
+            if tell_times:
+                clock.now = math.nan  # what it says by now does not matter
+            texts += [chunk.text for chunk in take(parser, data, **told) or ()]
+            if parser.end is not None:
+                break
+        parser.close()
+        return parser, "".join(texts) if take is not ChatCompletionParser.fold else parser.snapshot.text
+
+    return parse
 
 
-async def fed_in_slices(source: Source, **options: Any) -> tuple[Any, str]:
-    texts: list[str] = []
-
-    def take(parser: ChatCompletionParser, data: bytes) -> None:
-        for chunks in feed_in_slices(parser, data):
-            texts.extend(chunk.text for chunk in chunks)
-
-    return parse(source, take, options), "".join(texts)
+def text_of(item: Any) -> str:
+    if isinstance(item, ChatCompletionChunk):
+        return item.text
+    return item.delta if isinstance(item, TextDelta) and item.choice == 0 else ""
 
 
-async def folded(source: Source, **options: Any) -> tuple[Any, str]:
-    parser = parse(source, ChatCompletionParser.fold, options)
-    return parser, parser.snapshot.text
+def streamed_by(front: Any, view: str) -> Callable[..., Awaitable[tuple[Any, str]]]:
+    async def stream_of(source: Source, **options: Any) -> tuple[Any, str]:
+        items: list[Any] = []
+        async with front(source, **options) as stream:
+            with suppress(ChunkfoldError):
+                await (stream.read() if view == "read" else take(VIEWS_OF_TEXT[view](stream), items))
+        return stream, "".join(map(text_of, items)) if view != "read" else stream.snapshot.text
+
+    return stream_of
 
 
-async def iterated(source: Source, **options: Any) -> tuple[Any, str]:
-    texts: list[str] = []
-    with ChatCompletionStream(source, **options) as stream, suppress(ChunkfoldError):
-        texts.extend(chunk.text for chunk in stream)
-    return stream, "".join(texts)
-
-
-async def read(source: Source, **options: Any) -> tuple[Any, str]:
-    with ChatCompletionStream(source, **options) as stream, suppress(ChunkfoldError):
-        stream.read()
-    return stream, stream.snapshot.text
-
-
-async def told_by_events(source: Source, **options: Any) -> tuple[Any, str]:
-    texts: list[str] = []
-    with ChatCompletionStream(source, **options) as stream, suppress(ChunkfoldError):
-        for each in stream.events():
-            texts += [each.delta] if isinstance(each, TextDelta) and each.choice == 0 else []
-    return stream, "".join(texts)
-
-
-async def iterated_async(source: Source, **options: Any) -> tuple[Any, str]:
-    texts: list[str] = []
-    async with AsyncChatCompletionStream(source, **options) as stream:
-        with suppress(ChunkfoldError):
-            async for chunk in stream:
-                texts += [chunk.text]
-    return stream, "".join(texts)
-
-
-async def read_async(source: Source, **options: Any) -> tuple[Any, str]:
-    async with AsyncChatCompletionStream(source, **options) as stream:
-        with suppress(ChunkfoldError):
-            await stream.read()
-    return stream, stream.snapshot.text
-
-
-WAYS: list[Callable[..., Awaitable[tuple[Any, str]]]] = [
-    *(fed, fed_with_times, fed_in_slices, folded, iterated, read, told_by_events, iterated_async, read_async),
-]
+# Each way of reading, and whether it hands out what came.
+WAYS: dict[str, tuple[Callable[..., Awaitable[tuple[Any, str]]], bool]] = {
+    "fed": (parsed_by(ChatCompletionParser.feed), True),
+    "fed with times": (parsed_by(ChatCompletionParser.feed, tell_times=True), True),
+    "folded": (parsed_by(ChatCompletionParser.fold), False),
+    "folded with times": (parsed_by(ChatCompletionParser.fold, tell_times=True), False),
+    "fed in slices": (parsed_by(in_slices), False),
+    **{
+        f"{view}, {front.__name__}": (streamed_by(front, view), view != "read")
+        for view, front in [*product(["chunks", "read"], [Sync, AsyncChatCompletionStream]), ("events", Sync)]
+    },
+}
 BY_TURNS = [(name, ("asyncio", "trio")[place % 2]) for place, name in enumerate(CASES)]
 
 
 @pytest.mark.parametrize(("name", "anyio_backend"), BY_TURNS, ids=CASES)
 async def test_deadlines(name: str) -> None:
-    for way in WAYS:
+    case = CASES[name]
+    for way, (read, is_handed_out) in WAYS.items():
         clock = Clock()
-        source = Source(clock, CASES[name].reads)
-        stream, text = await way(source, clock=clock, **CASES[name].options)
-        assert_ended(CASES[name], source, stream, text, way.__name__)
-
-
-def assert_ended(case: Case, source: Source, stream: Any, text: str, way: str) -> None:
-    assert (way, stream.end) == (way, case.end)
-    assert (way, source.taken) == (way, case.after or len(case.reads))
-    # Late or not, what came is handed out and stands in the snapshot.
-    assert text == stream.snapshot.text == case.text
-    assert (type(stream.error) is StreamStalledError) == (case.end == "stalled")
-    if case.end == "stalled":
-        assert case.missed in str(stream.error)
-        assert stream.error.end == "stalled"
-        assert stream.error.snapshot == stream.snapshot
-        yields_nothing = way in {fed_in_slices.__name__, folded.__name__, read.__name__, read_async.__name__}
-        assert stream.error.retryable == (case.text == "" or yields_nothing)
+        source = Source(clock, case.reads)
+        stream, text = await read(source, clock=clock, **case.options)
+        assert (way, stream.end, source.taken) == (way, case.end, case.after or len(case.reads))
+        # Late or not, what came is handed out and stands in the snapshot.
+        assert text == stream.snapshot.text == case.text
+        assert (type(stream.error) is StreamStalledError) == (case.end == "stalled")
+        if case.end == "stalled":
+            assert case.missed in str(stream.error)
+            assert stream.error.end == "stalled"
+            assert stream.error.snapshot == stream.snapshot
+            assert stream.error.retryable == (case.text == "" or not is_handed_out)
 
 
 # Looked at when bytes come, and then alone
@@ -374,6 +333,10 @@ def stretched(*reads: Read) -> tuple[ChatCompletionParser, Clock]:
     return parser, clock
 
 
+def interrupted(parser: ChatCompletionParser) -> object:
+    return parser.interrupt(TimeoutError("read timeout"))
+
+
 @each_case(
     ("body", "way_out", "end"),
     [
@@ -385,6 +348,8 @@ def stretched(*reads: Read) -> tuple[ChatCompletionParser, Clock]:
             HI + STOP.rstrip(), ChatCompletionParser.close, "finished", id="a last event without a blank line"
         ),
         pytest.param(HI, ChatCompletionParser.leave, "closed", id="a consumer that leaves late has left"),
+        # So silence is told from a stall: it is the client that notices it, by its read timeout.
+        pytest.param(HI, interrupted, "interrupted", id="a transport that fails late has failed"),
     ],
 )
 def test_a_deadline_is_looked_at_when_bytes_come(
@@ -397,18 +362,12 @@ def test_a_deadline_is_looked_at_when_bytes_come(
     assert type(parser.error) is not StreamStalledError
 
 
-def test_a_transport_that_fails_late_has_failed() -> None:
-    """So silence is told from a stall: it is the client that notices it, by its read timeout."""
-    parser, _ = stretched((0, HI))
-    parser.interrupt(timeout := TimeoutError("read timeout"))
-    assert type(parser.error) is StreamInterruptedError
-    assert parser.error.__cause__ is timeout
-
-
 def test_after_the_end_time_does_not_matter() -> None:
-    parser, _ = stretched((0, HI + STOP + DONE))
+    parser, clock = stretched((0, HI + STOP + DONE))
+    before = clock.readings
     assert parser.feed(PING) == parser.close() == []
-    assert (parser.end, parser.anomalies) == ("finished", ())
+    parser.fold(LARGE_TEXT)
+    assert (parser.end, parser.anomalies, clock.readings) == ("finished", (), before)
 
 
 @pytest.mark.parametrize("name", ["progress_timeout", "total_timeout"])
@@ -449,15 +408,6 @@ def test_the_clock_is_read_once_per_read(data: bytes, options: dict[str, Any]) -
     assert readings_of(lambda clock: parser(clock).fold(data, arrived=START)) == 0
 
 
-def test_behind_the_end_the_clock_is_not_read() -> None:
-    parser, clock = stretched((0, HI + STOP + DONE))
-    before = clock.readings
-    parser.feed(PING)
-    parser.fold(LARGE_TEXT)
-    parser.close()
-    assert clock.readings == before
-
-
 @pytest.mark.parametrize("data", [HI, LARGE_TEXT])
 def test_a_stream_reads_the_clock_once_per_read(data: bytes) -> None:
     clock = Clock()
@@ -474,21 +424,9 @@ class HurriedClock(Clock):
         return super().__call__()
 
 
-def by_feeding(parser: ChatCompletionParser, data: bytes) -> None:
-    parser.feed(data)
-
-
-def by_folding(parser: ChatCompletionParser, data: bytes) -> None:
-    parser.fold(data)
-
-
-def by_slices(parser: ChatCompletionParser, data: bytes) -> None:
-    list(feed_in_slices(parser, data))
-
-
 @pytest.mark.parametrize(
     ("way", "kind"),
-    [(by_feeding, bytes), (by_feeding, bytearray), (by_folding, bytes), (by_folding, bytearray), (by_slices, bytes)],
+    [*((way, bytes) for way in TAKES), (ChatCompletionParser.feed, bytearray), (ChatCompletionParser.fold, bytearray)],
 )
 def test_what_arrived_in_time_is_read_however_long_that_takes(
     way: Callable[[ChatCompletionParser, bytes], None], kind: Callable[[bytes], bytes]
@@ -516,7 +454,7 @@ def test_a_refusal_that_drips_is_given_up() -> None:
     assert "slow down" in str(parser.error)
 
 
-@pytest.mark.parametrize("way", [by_feeding, by_folding, by_slices])
+@pytest.mark.parametrize("way", TAKES)
 def test_all_of_a_late_read_counts_for_a_refusal(way: Callable[[ChatCompletionParser, bytes], None]) -> None:
     """Was once wrong: of a large read, only the slice that came too late was taken."""
     clock = Clock()
