@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from made_transforms import Made
 from parsed_bodies import parsed
 from played import ERROR, GARBAGE, HI, PING, STOP, cuts, text, unterminated
 
@@ -70,23 +71,16 @@ def test_on_event_is_not_called_after_the_end(size: int | None) -> None:
     assert len(tapped(ERROR + HI, size)) == 1
 
 
-class FailsOnce:
-    """A tap, or a transform, that raises once."""
+def failing_once(error: BaseException) -> Callable[..., Any]:
+    """A tap, or what a transform does with a chunk, that raises once."""
+    errors = iter([error])
 
-    def __init__(self, error: BaseException) -> None:
-        self._errors = iter([error])
+    def fail(event: object, chunks: object = ()) -> list[object]:
+        for one in errors:
+            raise one
+        return [event]
 
-    def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        for error in self._errors:
-            raise error
-        return [chunk]
-
-    def close(self) -> list[ChatCompletionChunk]:
-        return []
-
-    def __call__(self, event: object, chunks: object) -> None:
-        for error in self._errors:
-            raise error
+    return fail
 
 
 @each_case("error", [LookupError("mine"), KeyboardInterrupt()])
@@ -97,8 +91,8 @@ def test_after_an_exception_of_the_consumer_a_stream_with_a_gap_is_not_complete(
 ) -> None:
     """What was read with it is lost: the stream has been left."""
     ended: list[object] = []
-    fails = FailsOnce(error)
-    options: Any = {"on_server_sent_event": fails} if way == "tap" else {"transforms": [fails]}
+    fails = failing_once(error)
+    options: Any = {"on_server_sent_event": fails} if way == "tap" else {"transforms": [Made(fails)]}
     parser = ChatCompletionParser(**options)
     parser.observe(on_end=lambda one: ended.append(one.end))
     with pytest.raises(type(error)):
@@ -149,20 +143,13 @@ def test_a_tap_that_interrupts_the_stream_ends_it_once() -> None:
 def test_a_read_within_a_read_returns_its_own_chunks(hook: str, way: str) -> None:
     """Was once wrong: it returned those of the read around it, too, or lost them."""
 
-    class ReadsOnce:
-        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-            self(chunk, ())
-            return [chunk]
-
-        def close(self) -> list[ChatCompletionChunk]:
-            return []
-
-        def __call__(self, event: object, chunks: object) -> None:
-            for body in bodies:
-                inner.extend(getattr(parser, way)(body) or ())
+    def read_once(event: object, chunks: object = ()) -> list[object]:
+        for body in bodies:
+            inner.extend(getattr(parser, way)(body) or ())
+        return [event]
 
     bodies, inner = iter([text("b") + text("c")]), list[ChatCompletionChunk]()
-    options: Any = {"on_server_sent_event": ReadsOnce()} if hook == "tap" else {"transforms": [ReadsOnce()]}
+    options: Any = {"on_server_sent_event": read_once} if hook == "tap" else {"transforms": [Made(read_once)]}
     parser = ChatCompletionParser(**options)
     assert [chunk.text for chunk in parser.feed(text("a") + text("d"))] == ["a", "d"]
     assert [chunk.text for chunk in inner] == (["b", "c"] if way == "feed" else [])
@@ -172,12 +159,8 @@ def test_a_read_within_a_read_returns_its_own_chunks(hook: str, way: str) -> Non
 def test_a_read_within_a_read_that_fails_leaves_the_chunks_of_the_other(
     read: Callable[[ChatCompletionParser], object],
 ) -> None:
-    class Broken:
-        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-            return [chunk] if chunk.text != "bad" else self.close()
-
-        def close(self) -> list[ChatCompletionChunk]:
-            raise LookupError
+    def fail() -> list[ChatCompletionChunk]:
+        raise LookupError
 
     def tap(event: object, chunks: object) -> None:
         for read_once in reads:
@@ -185,7 +168,8 @@ def test_a_read_within_a_read_that_fails_leaves_the_chunks_of_the_other(
                 read_once(parser)
 
     reads = iter([read])
-    parser = ChatCompletionParser(on_server_sent_event=tap, transforms=[Broken()])
+    broken = Made(lambda chunk: [chunk] if chunk.text != "bad" else fail(), fail)
+    parser = ChatCompletionParser(on_server_sent_event=tap, transforms=[broken])
     assert [chunk.text for chunk in parser.feed(text("a") + text("c"))] == ["a"]
     assert parser.end is not None
 
@@ -193,35 +177,32 @@ def test_a_read_within_a_read_that_fails_leaves_the_chunks_of_the_other(
 @each_case("lost", [text("more"), ERROR, b"", DONE])
 def test_a_read_that_was_cut_off_is_not_complete_although_all_had_finished(lost: bytes) -> None:
     """What is lost may be an error, or more output."""
-    parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()))
+    parser = ChatCompletionParser(on_server_sent_event=failing_once(LookupError()))
     with pytest.raises(LookupError):
         parser.feed(STOP + lost)
     assert (parser.end, parser.error) == (StreamEnd.CLOSED, None)
 
 
 def test_output_that_no_callback_got_is_not_emitted() -> None:
-    parser = ChatCompletionParser(on_server_sent_event=FailsOnce(LookupError()), transforms=[ThinkTags()])
+    parser = ChatCompletionParser(on_server_sent_event=failing_once(LookupError()), transforms=[ThinkTags()])
     with pytest.raises(LookupError):
         parser.feed(text("<thi"))  # held back until the stream ends
     assert (parser.snapshot.text, parser.emitted_output) == ("<thi", False)
 
 
 def test_a_transform_may_raise_again_while_the_stream_ends() -> None:
-    class Broken:
-        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-            raise LookupError("first")
+    def fail(error: Exception) -> None:
+        raise error
 
-        def close(self) -> list[ChatCompletionChunk]:
-            raise KeyError("second")
-
-    parser = ChatCompletionParser(transforms=[Broken()])
+    broken = Made(lambda _: fail(LookupError("first")), lambda: fail(KeyError("second")))
+    parser = ChatCompletionParser(transforms=[broken])
     with pytest.raises(LookupError, match="first"):
         parser.feed(HI)
     assert parser.end is StreamEnd.CLOSED
 
 
 def test_a_stream_whose_tap_raised_is_over() -> None:
-    stream = ChatCompletionStream([HI, HI + STOP + DONE], on_server_sent_event=FailsOnce(LookupError()))
+    stream = ChatCompletionStream([HI, HI + STOP + DONE], on_server_sent_event=failing_once(LookupError()))
     with pytest.raises(LookupError):
         next(stream)
     for again in (iter, ChatCompletionStream.events, ChatCompletionStream.text_deltas):

@@ -16,6 +16,7 @@ import anyio.lowlevel
 import pytest
 from cases import each_case
 from fronts import PATIENCE, URL, Sync, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
+from made_transforms import Made
 from played import ERROR, GARBAGE, HI, PING, STOP, USAGE
 from sources import VIEWS_OF_TEXT, take
 
@@ -555,14 +556,7 @@ async def test_a_stall_lets_go_of_the_connection(library: Any, front: Any, name:
 
 
 def test_what_a_transform_keeps_to_itself_is_progress() -> None:
-    class Silent:
-        def feed(self, chunk: Any) -> list[Any]:
-            return []
-
-        def close(self) -> list[Any]:
-            return []
-
-    parser = ChatCompletionParser(progress_timeout=10, transforms=[Silent()], started=0.0)
+    parser = ChatCompletionParser(progress_timeout=10, transforms=[Made(lambda _: [])], started=0.0)
     for seconds in range(5, 60, 5):
         assert parser.feed(delta(reasoning="hm"), arrived=seconds) == []
     assert parser.end is None

@@ -8,6 +8,7 @@ import pytest
 from cases import each_case
 from fronts import URL
 from hypothesis import given
+from made_transforms import Made
 from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, grown, noted, read, split_whole
 
 import chunkfold
@@ -24,17 +25,6 @@ from chunkfold import (
 from chunkfold.testing import StreamBuilder, mock_transport, sse
 
 
-class Returning:
-    """A transform that returns what its author forgot to put into a list."""
-
-    def __init__(self, feed: Callable[[ChatCompletionChunk], Any], close: Any = ()) -> None:
-        self.feed = feed
-        self._last = close
-
-    def close(self) -> Any:
-        return self._last
-
-
 @pytest.mark.parametrize(
     ("feed", "received"),
     [
@@ -46,10 +36,10 @@ class Returning:
     ],
 )
 def test_a_transform_that_returns_no_list_of_chunks_is_named(feed: Any, received: str) -> None:
-    with pytest.raises(TypeError, match=rf"^Returning: expected a list of chunks, received {received}"):
-        read(contents(["a"]), Returning(feed))
-    with pytest.raises(TypeError, match=r"^Returning: expected a list of chunks, received None"):
-        read(contents(["a"]), Returning(lambda chunk: [chunk], None))
+    with pytest.raises(TypeError, match=rf"^Made: expected a list of chunks, received {received}"):
+        read(contents(["a"]), Made(feed))
+    with pytest.raises(TypeError, match=r"^Made: expected a list of chunks, received None"):
+        read(contents(["a"]), Made(close=lambda: None))
 
 
 # Together
@@ -67,44 +57,28 @@ def test_they_are_applied_in_the_order_given() -> None:
     parser, _ = read(payloads, ThinkTags(), CumulativeDeltas())
     # The tags are gone before anything is compared; the reasoning grows, and then the text begins.
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
-    texts: list[str] = []
+    seen: list[ChatCompletionChunk] = []
 
-    class Tap:
-        """What a transform of one's own needs."""
+    def see(chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+        seen.append(chunk)
+        return [chunk]
 
-        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-            texts.append(chunk.text)
-            return [chunk]
-
-        def close(self) -> list[ChatCompletionChunk]:
-            return []
-
-    read(payloads, Tap(), CumulativeDeltas(), Tap())
-    assert texts == ["<think>a", "<think>a", "<think>a</think>b", "</think>b"]
+    tap = Made(see)
+    read(payloads, tap, CumulativeDeltas(), tap)
+    assert [one.text for one in seen] == ["<think>a", "<think>a", "<think>a</think>b", "</think>b"]
 
 
 def test_what_one_held_back_goes_through_those_behind_it() -> None:
-    class Twice:
-        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-            return [chunk, chunk]
-
-        def close(self) -> list[ChatCompletionChunk]:
-            return []
-
-    parser, _ = read(contents(["a <thi"], finish_reason=None), ThinkTags(), Twice())
+    parser, _ = read(contents(["a <thi"], finish_reason=None), ThinkTags(), Made(lambda chunk: [chunk, chunk]))
     assert parser.snapshot.text == "a a <thi<thi"
 
 
 def test_the_output_that_one_makes_is_limited_chunk_by_chunk() -> None:
-    class Louder:
-        def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-            chunk.choices[0].delta.content = chunk.text * 10_000
-            return [chunk]
+    def louder(chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
+        chunk.choices[0].delta.content = chunk.text * 10_000
+        return [chunk]
 
-        def close(self) -> list[ChatCompletionChunk]:
-            return []
-
-    parser, _ = read(contents(["hello"] * 10), Louder(), max_output_size=100_000)
+    parser, _ = read(contents(["hello"] * 10), Made(louder), max_output_size=100_000)
     assert isinstance(parser.error, chunkfold.LimitExceededError)
     assert len(parser.snapshot.text) == 150_000  # the chunk that exceeds it is still returned
 
@@ -132,16 +106,6 @@ def test_a_transform_forgets_a_stream_that_has_ended(
     assert (parser.snapshot.text, parser.snapshot.reasoning, parser.snapshot.finish_reason) == (*expected, None)
 
 
-class Failing:
-    """A transform that raises as the stream ends."""
-
-    def feed(self, chunk: ChatCompletionChunk) -> list[ChatCompletionChunk]:
-        return [chunk]
-
-    def close(self) -> list[ChatCompletionChunk]:
-        raise KeyError("mine")
-
-
 @each_case(
     ("body", "way_out", "end"),
     [
@@ -155,8 +119,11 @@ class Failing:
     ],
 )
 def test_a_stream_has_ended_although_a_transform_raised_then(body: bytes, way_out: str, end: str) -> None:
+    def fail() -> None:
+        raise KeyError("mine")
+
     ended: list[str | None] = []
-    parser = ChatCompletionParser(transforms=[Failing()], total_timeout=5, started=0, clock=lambda: 0.0)
+    parser = ChatCompletionParser(transforms=[Made(close=fail)], total_timeout=5, started=0, clock=lambda: 0.0)
     parser.observe(on_end=lambda one: ended.append(one.end))
     ways_out: dict[str, Callable[[], Any]] = {
         "close": parser.close,
