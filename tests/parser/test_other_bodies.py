@@ -193,18 +193,12 @@ def test_a_completion_before_the_stream_has_its_items_counted() -> None:
 @cuts
 @each_case("status", [302, 400, 401, 404, 429, 500, 503, 529])
 def test_a_status_that_is_not_2xx(status: int, size: int | None) -> None:
-    sent = {"error": {"message": "no", "type": "t", "code": "c", "param": "p"}}
-    headers = {"X-Request-Id": "r1", "Retry-After": "7", "X-RateLimit-Remaining-Tokens": "0"}
-    parser = parsed(compact_json(sent), size, status_code=status, headers=headers)
+    """What the error has is that of `error_from_response`."""
+    parser = parsed(b'{"error":{"message":"no"}}', size, status_code=status)
     assert parser.end is StreamEnd.FAILED
     error = parser.error
     assert type(error) is APIStatusError
-    assert error.status_code == status
-    assert (error.message, error.type, error.code, error.param) == ("no", "t", "c", "p")
-    assert (error.request_id, error.retry_after) == ("r1", 7.0)
-    assert error.headers["x-ratelimit-remaining-tokens"] == "0"
-    assert error.raw == sent
-    assert error.snapshot.choices == []
+    assert (error.status_code, error.message, error.snapshot.choices) == (status, "no", [])
     assert not error.emitted_output
     assert str(status) in str(error)
 

@@ -183,10 +183,16 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "parts without a text": in_list(b'{"type":"thinking"}', TEXT_PART),
     "parts of changing types": in_list(b'{"type":"%","text":"%"}'),
     "four choices with an object": lambda text: in_turns(text).replace(b',"choices"', b',"x":{},"choices"'),
+    "a text that is overwritten": lambda text: said(text, more=b',"choices":[{"index":0,"delta":{"content":"a"}}]'),
+    # What cannot be told apart.
+    "an unknown field beside the text that is tried": lambda text: said(b"value 0", more=b',"x":"%b"' % text),
+    "blocks with a list": beside(b'"reasoning_details":[{"x":["b"],"text":"%"}]'),
+    "blocks that are texts": beside(b'"reasoning_details":["%"]'),
 }
 # What the fold would keep as it is, so that no chunk may be used again.
 EACH_IS_READ = {"text beside images", "text beside annotations", "image parts", "images beside text parts"}
-EACH_IS_READ |= {"parts of changing types"}
+EACH_IS_READ |= {"parts of changing types", "an unknown field beside the text that is tried"}
+EACH_IS_READ |= {"blocks with a list", "blocks that are texts", "a text that is overwritten"}
 
 
 @each_case("name", KINDS)
@@ -194,6 +200,7 @@ def test_a_run_is_its_events(name: str) -> None:
     kind = KINDS[name]
     before, run = opened(kind), [kind(word) for word in WORDS * 3]
     assert (check(before, run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
+    check_as_it_is(before, [run[0], ODD["a finish reason"], *run[:3]])  # what comes behind it is noted
 
 
 def events_of(reads: list[bytes]) -> list[str]:
@@ -272,6 +279,24 @@ ODD = {
     "blank lines": b"\n\n\n",
     "data on two lines": b"data: {\ndata: }\n\n",
     "no blank before the value": said(b"a").replace(b"data: ", b"data:"),
+    "a quote": said(b'a"b'),
+    "a quote at the end": said(b'a"'),
+    "a quote that opens a finish reason": said(b'a"},"finish_reason":"stop","x":{"y":"'),
+    "a quote that opens another content": said(b'a","content":"b'),
+    "a quote that opens another choice": said(b'a"}},{"index":1,"delta":{"content":"b'),
+    "NUL": said(b"a\0b"),
+    "a control character": said(b"a\x1fb"),
+    "a line feed": said(b"a\nb"),
+    "an overlong encoding": said(b"a\xc0\xafb"),
+    "a surrogate as bytes": said(b"\xed\xa0\xbd"),
+    "a character that is cut": said("号".encode()[:2]),
+    "a later time": at(1760000001, said(b"a")),
+    "an end that is as long": said(b"a").replace(b"null}", b'"ab"}'),
+    "more behind": said(b"a").replace(b"\n\n", b" \n\n"),
+    "the quotes in one": said(b"").replace(b'""', b'"'),
+    "what stands before, alone": said(b"a").partition(b'a"')[0] + b"\n\n",
+    "an event named error": b"event: error\n" + said(b"a"),
+    "an event named like a chunk": b"event: chat.completion.chunk\n" + said(b"a"),
 }
 
 

@@ -14,65 +14,45 @@ from cases import each_case
 import chunkfold.parser.streamed_body
 import chunkfold.parser.template
 from chunkfold import ChatCompletionParser
-from chunkfold.testing import chunk, delta, fragment
+from chunkfold.testing import chunk, delta, fragment, usage
 from chunkfold.testing.wire import choice
 
-# Of each kind: the event with this number; and for each way to take it the most calls for one that comes alone, and for
-# each of many in one read.
-KINDS: dict[str, tuple[Callable[[int], bytes], dict[str, tuple[int, int]]]] = {
-    "text": (lambda n: delta(content=f"word {n}"), {"validated": (14, 7), "fed": (14, 6), "folded": (10, 1)}),
-    "text and padding": (
-        lambda n: chunk(choice(content=f"word {n}"), obfuscation="x" * (n % 5)),
-        {"validated": (15, 8), "fed": (14, 6), "folded": (10, 1)},
+KINDS: dict[str, Callable[[int], bytes]] = {  # the event with this number
+    "text": lambda n: delta(content=f"word {n}"),
+    "text and padding": lambda n: chunk(choice(content=f"word {n}"), obfuscation="x" * (n % 5)),
+    "text and usage": lambda n: chunk(choice(content=f"word {n}"), usage=usage(9, n)),
+    "text and tokens": lambda n: chunk({**choice(content=f"word {n}", token_id=n), "text": f"word {n}"}),
+    "text of choices in turn": lambda n: delta(content=f"word {n}", index=n % 2),
+    "usage of choices in turn": lambda n: chunk(choice(content=f"word {n}", index=n % 2), usage=usage(9, n)),
+    "reasoning": lambda n: delta(reasoning_content=f"word {n}"),
+    "details": lambda n: delta(reasoning_details=[detail("text", n)]),
+    "summaries": lambda n: delta(reasoning_details=[detail("summary", n)]),
+    "details beside reasoning": lambda n: delta(reasoning=f"word {n}", reasoning_details=[detail("text", n)]),
+    "thinking parts": lambda n: delta(
+        content=[{"type": "thinking", "thinking": [{"type": "text", "text": f"word {n}"}]}]
     ),
-    "text and usage": (
-        lambda n: chunk(
-            choice(content=f"word {n}"), usage={"prompt_tokens": 9, "completion_tokens": n, "total_tokens": n + 9}
-        ),
-        {"validated": (26, 19), "fed": (22, 9), "folded": (17, 3)},
-    ),
-    "text and tokens": (
-        lambda n: chunk({**choice(content=f"word {n}", token_id=n), "text": f"word {n}"}),
-        {"validated": (23, 16), "fed": (22, 15), "folded": (18, 10)},
-    ),
-    "text of choices in turn": (
-        lambda n: delta(content=f"word {n}", index=n % 2),
-        {"validated": (14, 7), "fed": (14, 11), "folded": (10, 6)},
-    ),
-    "usage of choices in turn": (
-        lambda n: chunk(
-            choice(content=f"word {n}", index=n % 2),
-            usage={"prompt_tokens": 9, "completion_tokens": n, "total_tokens": n + 9},
-        ),
-        {"validated": (25, 18), "fed": (19, 15), "folded": (14, 9)},
-    ),
-    "reasoning": (
-        lambda n: delta(reasoning_content=f"word {n}"),
-        {"validated": (16, 9), "fed": (16, 6), "folded": (12, 1)},
-    ),
-    "details": (
-        lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]),
-        {"validated": (31, 24), "fed": (21, 7), "folded": (16, 1)},
-    ),
-    "summaries": (
-        lambda n: delta(reasoning_details=[{"type": "reasoning.summary", "index": 0, "summary": f"word {n}"}]),
-        {"validated": (32, 25), "fed": (21, 7), "folded": (16, 1)},
-    ),
-    "details beside reasoning": (
-        lambda n: delta(
-            reasoning=f"word {n}", reasoning_details=[{"type": "reasoning.text", "index": 0, "text": f"word {n}"}]
-        ),
-        {"validated": (33, 26), "fed": (22, 8), "folded": (17, 2)},
-    ),
-    "thinking parts": (
-        lambda n: delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": f"word {n}"}]}]),
-        {"validated": (61, 54), "fed": (24, 8), "folded": (19, 2)},
-    ),
-    "arguments": (
-        lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
-        {"validated": (19, 12), "fed": (18, 9), "folded": (11, 1)},
-    ),
+    "arguments": lambda n: delta(tool_calls=[fragment(0, arguments=f"word {n}")]),
 }
+WAYS = ("validated", "fed", "folded")
+# For each way to take an event the most calls for one that comes alone, and for each of many in one read.
+MOST = {
+    "text": ((14, 7), (14, 6), (10, 1)),
+    "text and padding": ((15, 8), (14, 6), (10, 1)),
+    "text and usage": ((26, 19), (22, 9), (17, 3)),
+    "text and tokens": ((23, 16), (22, 15), (18, 10)),
+    "text of choices in turn": ((14, 7), (14, 11), (10, 6)),
+    "usage of choices in turn": ((25, 18), (19, 15), (14, 9)),
+    "reasoning": ((16, 9), (16, 6), (12, 1)),
+    "details": ((31, 24), (21, 7), (16, 1)),
+    "summaries": ((32, 25), (21, 7), (16, 1)),
+    "details beside reasoning": ((33, 26), (22, 8), (17, 2)),
+    "thinking parts": ((61, 54), (24, 8), (19, 2)),
+    "arguments": ((19, 12), (18, 9), (11, 1)),
+}
+
+
+def detail(key: str, number: int) -> dict[str, Any]:
+    return {"type": f"reasoning.{key}", "index": 0, key: f"word {number}"}
 
 
 def calls(take: Callable[[bytes], object], data: bytes) -> list[str]:
@@ -95,10 +75,9 @@ def calls(take: Callable[[bytes], object], data: bytes) -> list[str]:
 
 
 @each_case("name", KINDS)
-@each_case("way", ["validated", "fed", "folded"])
+@each_case("way", WAYS)
 def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    event, most = KINDS[name]
-    alone, among_many = most[way]
+    event, (alone, among_many) = KINDS[name], MOST[name][WAYS.index(way)]
     monkeypatch.setattr(chunkfold.parser.template, "_FIRST_WAIT", 1000 if way == "validated" else 0)
     monkeypatch.setattr(chunkfold.parser.streamed_body, "_LONG", 1024)  # bytes, which ten events have
     parser = ChatCompletionParser()
