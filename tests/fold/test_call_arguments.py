@@ -36,6 +36,9 @@ ARGUMENTS = [
     pytest.param(["{}", OPEN, "1}"], "{}" + ONE, {"n": 1}, {"CF311"}, id="a placeholder before pieces"),
     pytest.param(["{}"], "{}", {}, set(), id="what might be a placeholder, alone"),
     pytest.param(["{", "}"], "{}", {}, set(), id="an empty object in pieces"),
+    pytest.param(
+        ['{",":0,":":"}' * 2], '{",":0,":":"}' * 2, {",": 0, ":": "}{", ":0,": ":"}, set(), id="two equal halves"
+    ),
 ]
 
 
@@ -171,11 +174,6 @@ def test_the_same_object_repeated_counts_once(text: str, value: Any) -> None:
     assert ("CF312" in noted(parser)) is (text != "{}{}")
 
 
-def test_json_of_two_equal_halves_is_whole() -> None:
-    (call,) = read((0, "a", W, '{",":0,":":"}' * 2)).completion().tool_calls
-    assert call.function.parse() == {",": 0, ":": "}{", ":0,": ":"}
-
-
 @each_case(
     "text",
     [
@@ -189,15 +187,11 @@ def test_other_repeats_do_not_parse(text: str) -> None:
         call.function.parse()
 
 
-def test_the_input_of_a_custom_tool_may_be_several_objects() -> None:
-    assert noted(read(custom(index=0, id="a", name="sql", input=ONE + TWO))) == set()
-
-
 def test_a_custom_tools_input_is_always_whole() -> None:
-    parser = read(
-        {"index": 0, "id": "a", "custom": {"name": "f", "input": "x"}}, {"index": 1, "custom": {"input": "y"}}
-    )
-    assert [call.custom.input for call in parser.completion().tool_calls] == ["x", "y"]
+    """It may be several objects, too."""
+    parser = read(custom(index=0, id="a", name="f", input=ONE + TWO), custom(index=1, id="b", input="y"))
+    assert [call.custom.input for call in parser.completion().tool_calls] == [ONE + TWO, "y"]
+    assert noted(parser) == set()
 
 
 def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:

@@ -186,9 +186,19 @@ RULES = {
 FRAGMENTS = {f"rule {rule}: {name}": case for rule, cases in RULES.items() for name, case in cases.items()}
 
 
+def as_custom(fragment: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
+    sent = on_wire(fragment)
+    function = sent.pop("function", {})
+    if "arguments" in function:
+        function["input"] = function.pop("arguments")
+    return {**sent, "custom": function}
+
+
 @each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
 def test_rules(deltas, expected, rules) -> None:
-    check(deltas, expected, rules)
+    """Also for several fragments in one delta, and for custom tools."""
+    for sent in (deltas, [deltas], [as_custom(one) for one in deltas]):
+        check(sent, expected, rules)
 
 
 def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
@@ -210,11 +220,6 @@ def test_unknown_keys_at_the_index_that_a_call_left_are_its_own() -> None:
         parser.feed(delta(tool_calls=[one]))
     [call] = parser.snapshot.tool_calls
     assert call.model_extra == {"extra_content": {"google": {"thought_signature": "s"}}}
-
-
-@each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
-def test_several_fragments_in_one_delta_follow_the_same_rules(deltas, expected, rules) -> None:
-    check([deltas], expected, rules)
 
 
 @pytest.mark.parametrize(
@@ -281,45 +286,27 @@ def test_an_index_is_a_key_and_never_a_position(indexes: list[Any], rules: set[s
     check(pieces, PLAIN, rules)
 
 
-@each_case(("deltas", "expected", "rules"), FRAGMENTS.values(), ids=FRAGMENTS)
-def test_custom_tools_follow_the_same_rules_of_identity(deltas, expected, rules) -> None:
-    def as_custom(fragment: tuple[Any, Any, Any, Any]) -> dict[str, Any]:
-        sent = on_wire(fragment)
-        function = sent.pop("function", {})
-        if "arguments" in function:
-            function["input"] = function.pop("arguments")
-        return {**sent, "custom": function}
+def routed(first: Any, second: Any) -> tuple[ToolCalls, ToolCalls]:
+    """The calls after the first fragment, and a copy for routing after the second."""
+    sent = delta(tool_calls=[on_wire(first), on_wire(second)])
+    one, other = ChatCompletionParser().feed(sent)[0].choices[0].delta.tool_calls or ()
+    calls = ToolCalls(0)
+    calls.route(one)
+    calls.calls[0].arguments.write(ONE)
+    copy = calls.without_texts()
+    copy.route(other)
+    return calls, copy
 
-    check([as_custom(one) for one in deltas], expected, rules)
+
+def test_a_copy_for_routing_has_names_of_its_own_and_no_arguments() -> None:
+    calls, copy = routed((0, "a", "get_", ...), (0, ..., "weather", ...))
+    for one, name, arguments in ((calls, "get_", ONE), (copy, "get_weather", "")):
+        assert [(call.name, call.arguments.getvalue()) for call in one.calls] == [(name, arguments)]
 
 
 def test_a_copy_for_routing_knows_the_empty_object() -> None:
-    sent = delta(tool_calls=[on_wire((..., ..., name, {})) for name in (W, T)])
-    first, second = ChatCompletionParser().feed(sent)[0].choices[0].delta.tool_calls or ()
-    calls = ToolCalls(0)
-    assert calls.route(first)[0].place == 0
-    assert calls.without_texts().route(second)[0].place == 1
-
-
-def test_a_copy_for_routing_has_names_of_its_own() -> None:
-    sent = [delta(tool_calls=[on_wire(one)]) for one in ((0, "a", "get_", ...), (0, ..., "weather", ...))]
-    parser = ChatCompletionParser()
-    first, second = (parser.feed(one)[0].choices[0].delta.tool_calls or [] for one in sent)
-    calls = ToolCalls(0)
-    calls.route(first[0])
-    copy = calls.without_texts()
-    copy.route(second[0])
-    assert [[call.name for call in one.calls] for one in (calls, copy)] == [["get_"], ["get_weather"]]
-
-
-def test_a_copy_for_routing_has_no_arguments() -> None:
-    parser = ChatCompletionParser()
-    (fragment,) = parser.feed(delta(tool_calls=[on_wire((0, "a", W, ...))]))[0].choices[0].delta.tool_calls or []
-    calls = ToolCalls(0)
-    calls.route(fragment)
-    calls.calls[0].arguments.write(ONE)
-    copy = calls.without_texts()
-    assert [[call.arguments.getvalue() for call in one.calls] for one in (calls, copy)] == [[ONE], [""]]
+    _, copy = routed((..., ..., W, {}), (..., ..., T, {}))
+    assert [call.name for call in copy.calls] == [W, T]
 
 
 @each_case(

@@ -115,33 +115,23 @@ def test_what_stands_beside_each_text_counts_each_time(fields: dict[str, Any]) -
     assert_the_same(FIRST + delta(**fields) * 9 + STOP + DONE)
 
 
+# The key that a field stands before, and the field with one value and with another.
 IN_TURNS = {
-    "an unknown key": (HELLO.replace(b'"choices"', b'"x": 1, "choices"'), HELLO.replace(b'"choices"', b'"x": 2, "choices"')),
-    "an unknown key of the choice": (HELLO.replace(b'"delta"', b'"x": 1, "delta"'), HELLO.replace(b'"delta"', b'"x": 2, "delta"')),
-    "usage": (
-        HELLO.replace(b'"choices"', b'"usage": {"completion_tokens": 5}, "choices"'),
-        HELLO.replace(b'"choices"', b'"usage": {"completion_tokens": 6}, "choices"'),
-    ),
-    "usage of zero": (
-        HELLO.replace(b'"choices"', b'"usage": {"completion_tokens": 0}, "choices"'),
-        HELLO.replace(b'"choices"', b'"usage": {"completion_tokens": 6}, "choices"'),
-    ),
-    "a service tier": (
-        HELLO.replace(b'"choices"', b'"service_tier": "default", "choices"'),
-        HELLO.replace(b'"choices"', b'"service_tier": "flex", "choices"'),
-    ),
-    "a fingerprint": (
-        HELLO.replace(b'"choices"', b'"system_fingerprint": "a", "choices"'),
-        HELLO.replace(b'"choices"', b'"system_fingerprint": "b", "choices"'),
-    ),
-}  # fmt: skip
+    "an unknown key": (b'"choices"', b'"x": 1', b'"x": 2'),
+    "an unknown key of the choice": (b'"delta"', b'"x": 1', b'"x": 2'),
+    "usage": (b'"choices"', b'"usage": {"completion_tokens": 5}', b'"usage": {"completion_tokens": 6}'),
+    "usage of zero": (b'"choices"', b'"usage": {"completion_tokens": 0}', b'"usage": {"completion_tokens": 6}'),
+    "a service tier": (b'"choices"', b'"service_tier": "default"', b'"service_tier": "flex"'),
+    "a fingerprint": (b'"choices"', b'"system_fingerprint": "a"', b'"system_fingerprint": "b"'),
+}
 
 
 # Was once wrong: what was learned beside an unknown key or usage says them anew, but only the text was folded.
 @pytest.mark.parametrize("name", IN_TURNS)
 def test_what_stands_beside_a_text_is_said_anew(name: str) -> None:
     """Of two values the last one that came counts, also if it had come before."""
-    one, other = IN_TURNS[name]
+    place, *fields = IN_TURNS[name]
+    one, other = (HELLO.replace(place, field + b", " + place) for field in fields)
     assert_the_same(FIRST + one * 5 + other + one + STOP + DONE)
     assert_the_same(FIRST + one * 5 + other + one * 20 + other * 3 + one * 3 + STOP + DONE)
     assert_the_same(FIRST + other + one * 5)

@@ -75,17 +75,14 @@ def test_a_message_fills_gaps() -> None:
     assert "".join(one.reasoning for one in chunks) == "why"
 
 
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
 def test_a_message_may_have_whole_tool_calls() -> None:
     """They have no index, and need none: they are told apart by their places."""
-    calls = [{"id": id_, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id_ in "ab"]
+    calls = [CALL, {**CALL, "id": "b"}]
     parser = fold(whole({"content": None, "tool_calls": calls}, "tool_calls"))
     assert [call.model_dump() for call in parser.completion().tool_calls] == calls
-
-
-def test_tool_calls_of_a_message_do_not_repeat_those_of_deltas() -> None:
-    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    parser = fold(chunk({"tool_calls": [{"index": 0, **call}]}), whole({"tool_calls": [call]}, "tool_calls"))
-    assert [one.model_dump() for one in parser.completion().tool_calls] == [call]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +99,7 @@ def test_tool_calls_of_a_message_do_not_repeat_those_of_deltas() -> None:
         pytest.param({"audio": {"data": "YQ=="}}, {"audio": {"id": "i", "data": "YQ=="}}, id="audio"),
         pytest.param({"function_call": {"name": "f"}}, {"function_call": {"name": "f"}}, id="function_call"),
         pytest.param({"x": [1]}, {"x": [2]}, id="an unknown key"),
+        pytest.param({"tool_calls": [{"index": 0, **CALL}]}, {"tool_calls": [CALL]}, id="calls"),
         pytest.param({"reasoning": "r"}, {"content": "r", "extra_content": THOUGHT}, id="a flagged thought"),
         pytest.param({"content": "r", "extra_content": THOUGHT}, {"content": "r", "extra_content": THOUGHT},
                      id="a flagged thought, twice"),

@@ -119,6 +119,20 @@ def test_two_indexes_with_text_in_one_chunk_stay_apart() -> None:
     assert [(one.index, one.message.content) for one in parser.completion().choices] == [(0, "A1"), (1, "B2")]
 
 
+@each_case(
+    ("delta", "view"),
+    [
+        (lambda text: {"delta": {"reasoning_content": text}}, lambda message: message.reasoning),
+        (lambda text: {"message": {"content": text}, "finish_reason": "stop"}, lambda message: message.content),
+    ],
+    ids=["reasonings", "whole messages"],
+)
+def test_two_of_them_in_one_chunk_stay_apart(delta: Any, view: Any) -> None:
+    payload = chunk(*({"index": index, **delta(text)} for index, text in enumerate("AB")))
+    parser, _ = read([payload], one_choice=True)
+    assert [view(one.message) for one in parser.snapshot.choices] == ["A", "B"]
+
+
 def test_a_tool_message_in_another_index_is_not_another_answer() -> None:
     """Was once wrong: the choices stayed apart, so that the one of the tool never finished."""
     found = {"role": "tool", "tool_call_id": "call_a", "content": "[1]"}
@@ -150,13 +164,6 @@ def test_a_finish_is_taken_back_where_another_choice_goes_on(
         assert len(reasons) == 1
 
 
-def test_the_option_takes_a_finish_back_where_another_choice_of_the_chunk_goes_on() -> None:
-    parser, _ = merged(
-        [chunk(choice("Hi", "stop"), choice(None, None, 1, tool_calls=[call("a", "f", "{")]))], done=False
-    )
-    assert (parser.end, parser.snapshot.finish_reason) == ("truncated", None)
-
-
 def test_halves_of_a_character_in_two_indexes_are_joined() -> None:
     parser, _ = merged([chunk(choice("\ud83d", index=1)), chunk(choice("\ude00", "stop", 2))])
     assert parser.snapshot.text == "😀"
@@ -175,15 +182,3 @@ def test_other_transforms_see_choice_0() -> None:
     parser = ChatCompletionParser(transforms=[ThinkTags()], one_choice=True)
     parser.feed(b"".join(sse(chunk(choice("<thi", index=1)), chunk(choice("nk>a</think>b", "stop", 2)))))
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("b", "a")
-
-
-def test_two_reasonings_in_one_chunk_stay_apart() -> None:
-    payload = chunk(*({"index": index, "delta": {"reasoning_content": text}} for index, text in enumerate("AB")))
-    parser, _ = read([payload, payload], one_choice=True)
-    assert [one.message.reasoning for one in parser.snapshot.choices] == ["AA", "BB"]
-
-
-def test_two_whole_messages_in_one_chunk_stay_apart() -> None:
-    both = [{"index": index, "message": {"content": text}, "finish_reason": "stop"} for index, text in enumerate("AB")]
-    parser, _ = read([chunk(*both)], one_choice=True)
-    assert [one.message.content for one in parser.snapshot.choices] == ["A", "B"]
