@@ -37,6 +37,16 @@ def told_of(steps: list[Any]) -> list[tuple[Any, ...]]:
     return [row for row in briefly(events_of(*pieces)) if row[0] != "finished"]
 
 
+A_BEGINS, A_ENDS = (0, "a", "f", '{"x"'), (0, None, None, ":1}")  # call A in two pieces
+A_BEGUN, A_ENDED = [A_STARTED, ("arguments", 0, '{"x"')], ("arguments", 0, ":1}")
+C_STARTS = [("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')]
+
+
+def of_a(text: str, *more: Any) -> list[Any]:
+    """The events of call A with these arguments at once, and what more is told."""
+    return [A_STARTED, ("arguments", 0, text), *more]
+
+
 STARTS = {
     "name and arguments together": ([(0, "a", "f", "{")], [A_STARTED, ("arguments", 0, "{")]),
     "the name, then arguments": ([(0, "a", "f", ""), (0, None, None, "{")], [A_STARTED, ("arguments", 0, "{")]),
@@ -115,78 +125,53 @@ DONES = {
         [("started", 0, None, "f"), A_STARTS[1], A_DONE, ("started", 1, None, "g"), B_STARTS[1]],
     ),
     "by a later call in the same delta": ([[A, B]], [*A_STARTS, A_DONE, *B_STARTS]),
-    "each by the next": (
-        [A, B, C],
-        [*A_STARTS, A_DONE, *B_STARTS, B_DONE, ("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')],
-    ),
-    "not by a later call while its arguments are not whole": (
-        [(0, "a", "f", '{"x"'), B, (0, None, None, ":1}"), "tool_calls"],
-        [A_STARTED, ("arguments", 0, '{"x"'), *B_STARTS, ("arguments", 0, ":1}"), A_DONE, B_DONE],
-    ),
-    "not by a later call while it has none": (
-        [(0, "a", "f", ""), B, (0, None, None, '{"x":1}'), "tool_calls"],
-        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
-    ),
-    "not by a later call while they are an empty object": (
-        [(0, "a", "f", {}), B, (0, None, None, '{"x":1}'), "tool_calls"],
-        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
-    ),
+    "each by the next": ([A, B, C], [*A_STARTS, A_DONE, *B_STARTS, B_DONE, *C_STARTS]),
+    "not by a later call while its arguments are not whole":
+        ([A_BEGINS, B, A_ENDS, "tool_calls"], [*A_BEGUN, *B_STARTS, A_ENDED, A_DONE, B_DONE]),
+    "not by a later call while it has none":
+        ([(0, "a", "f", ""), B, (0, None, None, '{"x":1}'), "tool_calls"], [*B_STARTS, *A_STARTS, A_DONE, B_DONE]),
+    "not by a later call while they are an empty object":
+        ([(0, "a", "f", {}), B, (0, None, None, '{"x":1}'), "tool_calls"], [*B_STARTS, *A_STARTS, A_DONE, B_DONE]),
     "not by a later call behind an empty object, which may stand before other arguments": (
         [(0, "a", "f", "{}"), B, (0, None, None, '{"x":1}'), "tool_calls"],
-        [A_STARTED, ("arguments", 0, "{}"), *B_STARTS, ("arguments", 0, '{"x":1}'), ("done", 0, '{}{"x":1}', {"x": 1}), B_DONE],
+        of_a("{}", *B_STARTS, ("arguments", 0, '{"x":1}'), ("done", 0, '{}{"x":1}', {"x": 1}), B_DONE),
     ),
     **{
-        f"not by a later call while they are {text}": ([(0, "a", "f", text), B], [A_STARTED, ("arguments", 0, text), *B_STARTS])
+        f"not by a later call while they are {text}": ([(0, "a", "f", text), B], of_a(text, *B_STARTS))
         for text in ("1", "true", '[{"x":1}]', '"x"')
     },
-    "not by a later call when they are nested too deeply to tell": (
-        [(0, "a", "f", "[" * 100_000), B],
-        [A_STARTED, ("arguments", 0, "[" * 100_000), *B_STARTS],
-    ),
+    "not by a later call when they are nested too deeply to tell":
+        ([(0, "a", "f", "[" * 100_000), B], of_a("[" * 100_000, *B_STARTS)),
     "not by a later call when it is a custom one, whose input has no end of its own": (
         [custom(0, "a", "f", '{"x":1}'), B, custom(0, input="[2]"), "tool_calls"],
         [*A_STARTS, *B_STARTS, ("arguments", 0, "[2]"), ("done", 0, '{"x":1}[2]', '{"x":1}[2]'), B_DONE],
     ),
-    "not by a second later call: each call is checked once": (
-        [(0, "a", "f", '{"x"'), B, (0, None, None, ":1}"), C],
-        [A_STARTED, ("arguments", 0, '{"x"'), *B_STARTS, ("arguments", 0, ":1}"), ("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')],
-    ),
+    "not by a second later call: each call is checked once":
+        ([A_BEGINS, B, A_ENDS, C], [*A_BEGUN, *B_STARTS, A_ENDED, *C_STARTS]),
     "interleaved": (
-        [(0, "a", "f", '{"x"'), (1, "b", "g", '{"x"'), (1, None, None, ":2}"), (0, None, None, ":1}"), "tool_calls"],
-        [A_STARTED, ("arguments", 0, '{"x"'), ("started", 1, "b", "g"), ("arguments", 1, '{"x"'), ("arguments", 1, ":2}"), ("arguments", 0, ":1}"), A_DONE, B_DONE],
+        [A_BEGINS, (1, "b", "g", '{"x"'), (1, None, None, ":2}"), A_ENDS, "tool_calls"],
+        [*A_BEGUN, ("started", 1, "b", "g"), ("arguments", 1, '{"x"'), ("arguments", 1, ":2}"), A_ENDED, A_DONE, B_DONE],
     ),
     "once": ([A, "tool_calls", "tool_calls", "stop", "[DONE]"], [*A_STARTS, A_DONE]),
     "once, also by a later call": ([A, B, "tool_calls", "[DONE]"], [*A_STARTS, A_DONE, *B_STARTS, B_DONE]),
     "with nothing new": ([A, "tool_calls", (0, None, None, ""), (0, "a", "f", None), "[DONE]"], [*A_STARTS, A_DONE]),
-    "again, when more comes after the finish reason": (
-        [(0, "a", "f", '{"x"'), "tool_calls", (0, None, None, ":1}"), "[DONE]"],
-        [A_STARTED, ("arguments", 0, '{"x"'), ("done", 0, '{"x"', "cut"), ("arguments", 0, ":1}"), A_DONE],
-    ),
+    "again, when more comes after the finish reason":
+        ([A_BEGINS, "tool_calls", A_ENDS, "[DONE]"], [*A_BEGUN, ("done", 0, '{"x"', "cut"), A_ENDED, A_DONE]),
     "again, when more comes after a later call": (
         [A, B, (0, None, None, " "), "tool_calls"],
         [*A_STARTS, A_DONE, *B_STARTS, ("arguments", 0, " "), B_DONE, ("done", 0, '{"x":1} ', {"x": 1})],
     ),
     "again at the end only, when finish reasons are repeated": (
-        [(0, "a", "f", "{"), "tool_calls", (0, None, None, '"x"'), "tool_calls", (0, None, None, ":1}"), "stop", "[DONE]"],
-        [A_STARTED, ("arguments", 0, "{"), ("done", 0, "{", "cut"), ("arguments", 0, '"x"'), ("arguments", 0, ":1}"), A_DONE],
+        [(0, "a", "f", "{"), "tool_calls", (0, None, None, '"x"'), "tool_calls", A_ENDS, "stop", "[DONE]"],
+        of_a("{", ("done", 0, "{", "cut"), ("arguments", 0, '"x"'), A_ENDED, A_DONE),
     ),
     "a call that comes after the finish reason": ([A, "tool_calls", B, "[DONE]"], [*A_STARTS, A_DONE, *B_STARTS, B_DONE]),
-    "cut by a token limit": (
-        [(0, "a", "f", '{"x'), "length"],
-        [A_STARTED, ("arguments", 0, '{"x'), ("done", 0, '{"x', "cut")],
-    ),
-    "with arguments that are no JSON": (
-        [(0, "a", "f", "{x}"), "tool_calls"],
-        [A_STARTED, ("arguments", 0, "{x}"), ("done", 0, "{x}", "wrong")],
-    ),
-    "with arguments that are no object": (
-        [(0, "a", "f", "[1]"), "tool_calls"],
-        [A_STARTED, ("arguments", 0, "[1]"), ("done", 0, "[1]", "wrong")],
-    ),
-    "not by a later call before its name is there": (
-        [(0, "a", None, '{"x":1}'), B, (0, None, "f", None), "tool_calls"],
-        [*B_STARTS, *A_STARTS, A_DONE, B_DONE],
-    ),
+    "cut by a token limit": ([(0, "a", "f", '{"x'), "length"], of_a('{"x', ("done", 0, '{"x', "cut"))),
+    "with arguments that are no JSON": ([(0, "a", "f", "{x}"), "tool_calls"], of_a("{x}", ("done", 0, "{x}", "wrong"))),
+    "with arguments that are no object":
+        ([(0, "a", "f", "[1]"), "tool_calls"], of_a("[1]", ("done", 0, "[1]", "wrong"))),
+    "not by a later call before its name is there":
+        ([(0, "a", None, '{"x":1}'), B, (0, None, "f", None), "tool_calls"], [*B_STARTS, *A_STARTS, A_DONE, B_DONE]),
 }  # fmt: skip
 
 
