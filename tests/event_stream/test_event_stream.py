@@ -6,6 +6,7 @@ plainly as it can be written, to which any bytes at all are held.
 """
 
 import base64
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import pytest
@@ -119,34 +120,24 @@ FIELDS = [
     Wire("error: no field of the standard", b'error: {"code":400}\nevent: x\n\ndata: a\n\n', [event(b"a", offset=30)]),
 ]  # fmt: skip
 WIRE = [*PARSING, *LINES, *FIELDS]
-on_every_rule = each_case("wire", WIRE, ids=lambda wire: wire.rule)
 
 
-@on_every_rule
+@each_case("wire", WIRE, ids=lambda wire: wire.rule)
 def test_rule(wire: Wire) -> None:
+    """Also with more data behind it; and with a read before, since what has proved to be an event stream is read anew."""
+    before = b"data: before\n\n"
+    events = [event(b"before"), *(one._replace(offset=len(before) + one.offset) for one in wire.events)]
+    behind = event(b"behind", id=wire.last_event_id, offset=len(wire.body))
+    for pieces in in_every_cut(wire.body + b"data: behind\n\n"):
+        assert decode(pieces).events == [*wire.events, behind]
     for pieces in in_every_cut(wire.body):
+        assert wire.body.startswith(BOM[:2]) or decode([before, *pieces]).events == events
         decoded = decode(pieces)
         assert decoded.events == wire.events
         assert decoded.last_event_id == wire.last_event_id
         assert decoded.reconnection_time == wire.reconnection_time
         assert decoded.unfinished is None
         assert not decoded.limit_exceeded
-
-
-@on_every_rule
-def test_rule_with_more_data_behind(wire: Wire) -> None:
-    behind = event(b"behind", id=wire.last_event_id, offset=len(wire.body))
-    for pieces in in_every_cut(wire.body + b"data: behind\n\n"):
-        assert decode(pieces).events == [*wire.events, behind]
-
-
-@each_case("wire", [wire for wire in WIRE if BOM[:2] not in wire.body[:2]], ids=lambda wire: wire.rule)
-def test_rule_with_another_read_before(wire: Wire) -> None:
-    """A body that has proved to be an event stream is read in another way."""
-    before = b"data: before\n\n"
-    events = [event(b"before"), *(one._replace(offset=len(before) + one.offset) for one in wire.events)]
-    for pieces in in_every_cut(wire.body):
-        assert decode([before, *pieces]).events == events
 
 
 @each_case(
@@ -342,24 +333,15 @@ def test_third_party_suites(subtests: pytest.Subtests) -> None:
     for case in event_stream_suites():
         body = body_of(case)
         with subtests.test(suite=case["suite"], name=case["name"]):
+            decoder = EventStreamDecoder()
+            counts = [*accumulate(len(decoder.feed(piece)) for piece in own_cuts(case))]
+            assert case.get("events_after_chunk", counts) == counts
             for pieces in (own_cuts(case), [body], bytewise(body)):
                 decoded = decode(pieces)
                 expected = [(event["event"], event["data"], event["id"]) for event in case["expected_events"]]
                 assert [(event.event, event.text, event.id) for event in decoded.events] == expected
                 assert decoded.last_event_id == case["expected_last_event_id"]
                 assert decoded.reconnection_time == case["expected_retry_ms"]
-
-
-def test_third_party_suites_after_each_read(subtests: pytest.Subtests) -> None:
-    for case in event_stream_suites():
-        if "events_after_chunk" not in case:
-            continue
-        with subtests.test(suite=case["suite"], name=case["name"]):
-            decoder, dispatched, counts = EventStreamDecoder(), 0, []
-            for piece in own_cuts(case):
-                dispatched += len(decoder.feed(piece))
-                counts.append(dispatched)
-            assert counts == case["events_after_chunk"]
 
 
 def test_third_party_suites_with_limits(subtests: pytest.Subtests) -> None:
@@ -377,28 +359,23 @@ def test_third_party_suites_with_limits(subtests: pytest.Subtests) -> None:
 # The end
 
 
-def test_after_close_nothing_changes() -> None:
-    decoder = EventStreamDecoder()
-    decoder.feed(b"id: 1\ndata: a\n\nid: 2\ndata: b")
-    decoder.close()
+@each_case("last", [b"\n\ndata: 0123456789", None], ids=["a limit", "close"])
+def test_after_the_end_nothing_changes(last: bytes | None) -> None:
+    decoder = EventStreamDecoder(max_event_size=8)
+    assert len(decoder.feed(b"id: 1\ndata: a\n\nid: 2\ndata: b")) == 1
+    if last is None:
+        decoder.close()
+    else:
+        decoder.feed(last)
+    assert decoder.limit_exceeded is (last is not None)
     unfinished = decoder.unfinished
-    assert unfinished is not None
-    decoder.close()
-    assert decoder.feed(b"\n\nid: 3\nretry: 5\ndata: c\n\nerror: {}\n\n") == []
-    decoder.close()
+    assert (unfinished is not None) is (last is None)
+    for _ in range(2):
+        assert decoder.feed(b"\n\nid: 3\nretry: 5\ndata: c\n\nerror: {}\n\n") == []
+        decoder.close()
     assert decoder.unfinished is unfinished
-    assert decoder.last_event_id == "1"
-    assert decoder.reconnection_time is None
-    assert decoder.discarded == []
-
-
-def test_after_the_limit_nothing_changes() -> None:
-    decoder = EventStreamDecoder(max_event_size=5)
-    decoder.feed(b"data: a\n\ndata: 123456")
-    assert decoder.feed(b"\n\ndata: b\n\n") == []
-    decoder.close()
-    assert decoder.limit_exceeded
-    assert decoder.unfinished is None
+    assert decoder.last_event_id == ("1" if last is None else "2")
+    assert (decoder.reconnection_time, decoder.discarded) == (None, [])
 
 
 def test_a_decoder_that_was_fed_nothing() -> None:
@@ -411,15 +388,3 @@ def test_an_event_is_a_value_with_the_defaults_of_the_standard() -> None:
     assert hash(one) == hash(ServerSentEvent(b"a"))
     with pytest.raises(AttributeError):
         one.data = b"b"
-
-
-@each_case("is_closed", [True, False])
-def test_no_event_comes_after_the_end(is_closed: bool) -> None:
-    decoder = EventStreamDecoder(max_event_size=10)
-    assert len(decoder.feed(b"data: a\n\n")) == 1
-    if is_closed:
-        decoder.close()
-    else:
-        assert decoder.feed(b"data: 01234567890\n\n") == []
-        assert decoder.limit_exceeded
-    assert [decoder.feed(b"data: b\n\n") for _ in range(3)] == [[], [], []]
