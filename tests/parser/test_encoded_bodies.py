@@ -1,7 +1,6 @@
 """Compressed bodies: those that explode, and which encodings are read."""
 
 import gzip
-from collections.abc import Iterator
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from fronts import by_turns, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts, read_by
 from limited import ALLOWED, COST, HI, LIMIT, READ, STOP, assert_named
 from measured_memory import only_garbage_of_these_tests, traced
+from sources import Kin
 
 from chunkfold import APIStatusError, ChatCompletionStream, LimitExceededError
 from chunkfold.testing import DONE, Answer, FakeProvider, delta
@@ -115,26 +115,17 @@ async def test_one_encoding_is_read(library: Any, front: Any) -> None:
     assert (stream.end, len(stream.snapshot.text)) == ("finished", 2000)
 
 
-class Encoded:
+def encoded_by_kin(encoding: str, asked: str | None) -> Any:
     """A response of a client of another make."""
-
-    status_code = 200
-
-    def __init__(self, encoding: str, asked: str | None, body: bytes = HI + STOP + DONE) -> None:
-        self.headers = {"Content-Encoding": encoding}
-        self.body = body
-        if asked is not None:
-            self.request = SimpleNamespace(headers={"Accept-Encoding": asked})
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        yield self.body
-
-    def close(self) -> None:
-        pass
+    response: Any = Kin([HI + STOP + DONE])
+    response.headers["Content-Encoding"] = encoding
+    if asked is not None:
+        response.request = SimpleNamespace(headers={"Accept-Encoding": asked})
+    return response
 
 
 def test_an_encoding_that_was_asked_for_is_read() -> None:
     for encoding, asked in (("br", "gzip, br;q=0.5"), ("zstd", "*"), ("zstd", None), ("gzip", "identity")):
-        assert ChatCompletionStream(Encoded(encoding, asked)).read().text == "Hi"
+        assert ChatCompletionStream(encoded_by_kin(encoding, asked)).read().text == "Hi"
     with pytest.raises(LimitExceededError):
-        ChatCompletionStream(Encoded("zstd", "gzip")).read()
+        ChatCompletionStream(encoded_by_kin("zstd", "gzip")).read()

@@ -8,7 +8,7 @@ from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed
 from linear import no_collector, seconds
 from measured_memory import only_garbage_of_these_tests, traced
 
-from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, InvalidChunkError
+from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.parser import event_folder
 from chunkfold.testing import chunk, delta
 from chunkfold.wire import payload, reading
@@ -116,6 +116,17 @@ def test_a_large_error_takes_six_times_its_bytes_at_most(name: str, begin: bytes
     assert memory.peak < 6.2 * size
 
 
+def assert_at_most_200_mb(body: bytes, before: bytes = HI) -> ChatCompletionParser:
+    parser = ChatCompletionParser()
+    parser.feed(before)
+    with traced() as memory:
+        for data in in_reads(body):
+            parser.feed(data)
+        parser.close()
+    assert memory.peak < 200 * 10**6 + COST * READ
+    return parser
+
+
 TO_REPAIR = {
     "half a pair": b"\\ud83d ",
     "a control character": b"\x01",
@@ -131,11 +142,8 @@ def test_a_large_event_to_repair_takes_at_most_200_mb(name: str, field: str, wid
     """Python keeps four bytes for each character of a text that has one beyond the Basic Multilingual Plane."""
     for size, is_read in ((16 * MIB, True), (FULL, False)):
         body = delta(**{field: "?", "y": "~"}).replace(b"?", TO_REPAIR[name] + b"a" * (size - 2 * MIB))
-        body = body.replace(b"~", wide + b"a" * (2 * MIB - 400))
-        with traced() as memory:
-            parser, _ = parsed_with_chunks(body)
+        parser = assert_at_most_200_mb(body.replace(b"~", wide + b"a" * (2 * MIB - 400)), b"")
         assert (parser.end != "invalid") == is_read
-        assert memory.peak < 200 * 10**6 + COST * READ
 
 
 @pytest.mark.slow
@@ -144,34 +152,24 @@ def test_an_event_with_a_large_wide_text_takes_at_most_200_mb(field: str) -> Non
     for size in (8 * MIB, FULL - 400):
         text = WIDE + b"a" * (size - len(WIDE))
         body = delta(**{field: "?", "y": "~"}).replace(b"?", text).replace(b"~", b"a" * (FULL - 400 - size))
-        parser = ChatCompletionParser()
-        parser.feed(delta(**{field: "Hi"}))
-        with traced() as memory:
-            for data in in_reads(body):
-                parser.feed(data)
+        parser = assert_at_most_200_mb(body, delta(**{field: "Hi"}))
         if size == 8 * MIB:
-            assert parser.error is None
+            assert isinstance(parser.error, IncompleteStreamError)
         else:
             assert_named(parser, "max_wide_text", 8 * MIB)
-        assert memory.peak < 200 * 10**6 + COST * READ
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [b"", b"{", b'{"error": "'], ids=["text", "object", "string"])
 def test_an_error_that_is_a_large_wide_text_takes_at_most_200_mb(start: bytes) -> None:
     for size in (8 * MIB, FULL - 400):
-        parser = ChatCompletionParser()
-        parser.feed(HI)
-        text = start + WIDE + b'a "b" ' * (size // 6)
-        with traced() as memory:
-            for data in in_reads(b"event: error\ndata: %b\n\n" % text[:size]):
-                parser.feed(data)
+        text = (start + WIDE + b'a "b" ' * (size // 6))[:size]
+        parser = assert_at_most_200_mb(b"event: error\ndata: %b\n\n" % text)
         if size == 8 * MIB:
             assert isinstance(parser.error, APIError)
-            assert len(parser.error.raw) == len(text[:size].decode())
+            assert len(parser.error.raw) == len(text.decode())
         else:
             assert_named(parser, "max_wide_text", 8 * MIB)
-        assert memory.peak < 200 * 10**6 + COST * READ
 
 
 @each_case("wide", [WIDE, b"\\ud83d\\ude00"])
@@ -200,11 +198,8 @@ def test_an_error_that_is_text_is_limited_by_its_size_only_if_it_is_wide(monkeyp
 @pytest.mark.parametrize("size", [8 * MIB - 200, FULL - 200])
 def test_a_long_id_and_a_long_name_take_at_most_200_mb(size: int) -> None:
     text = WIDE + b"a" * size
-    body = b"id: %b\nevent: %b\ndata: {}\n\n" % (text, text)
-    with traced() as memory:
-        parser, _ = parsed_with_chunks(body)
+    parser = assert_at_most_200_mb(b"id: %b\nevent: %b\ndata: {}\n\n" % (text, text), b"")
     assert getattr(parser.error, "value", None) == (8 * MIB if size > 8 * MIB else None)
-    assert memory.peak < 200 * 10**6 + COST * READ
 
 
 @each_case("wide", [WIDE, b"\\ud83d\\ude00", b"\\uD83D\\uDE00"])
