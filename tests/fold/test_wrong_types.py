@@ -85,25 +85,17 @@ RAW_CALL = {"id": 5.5, "type": 6, "function": CALLED}
 
 
 def test_what_has_a_default_keeps_its_raw_value_beside_it() -> None:
-    call = {"index": 0, "id": "a", "type": 5, "function": {"name": "f", "arguments": "{}"}}
-    sent = [{"tool_calls": [call], "function_call": {"name": [5]}}, {"role": 5, "content": "a"}]
-    message = fold(*said(*sent)).completion().message
-    (kept,) = message.tool_calls
-    assert (kept.type, kept.raw_values) == ("function", {"type": 5})
-    assert message.function_call.raw_values == {"name": [5]}
-    assert (message.role, message.raw_values) == ("assistant", {"role": 5})
-    assert message.to_param()["tool_calls"] == [{"id": "a", "type": "function", "function": call["function"]}]
-
-
-def test_a_raw_value_is_beside_one_that_is_right() -> None:
-    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
-    first = {"role": 5, "tool_calls": [{**call, "type": 5}], "function_call": {"name": 5}}
+    """Whether one that is right comes before, behind or never."""
+    call = {"index": 0, "id": "a", "function": CALLED}
+    first = {"role": 5, "tool_calls": [{**call, "type": 5}], "function_call": {"name": [5]}}
     second = {"role": "assistant", "tool_calls": [{"index": 0, "type": "function"}], "function_call": {"name": "g"}}
-    for deltas in ([first, second], [second, first]):
+    for deltas in ([first], [first, second], [second, first]):
         message = fold(*said(*deltas)).completion().message
         assert (message.role, message.raw_values) == ("assistant", {"role": 5})
         assert (message.tool_calls[0].type, message.tool_calls[0].raw_values) == ("function", {"type": 5})
-        assert (message.function_call.name, message.function_call.raw_values) == ("g", {"name": 5})
+        name = "g" if second in deltas else None
+        assert (message.function_call.name, message.function_call.raw_values) == (name, {"name": [5]})
+        assert message.to_param()["tool_calls"] == [{"id": "a", "type": "function", "function": CALLED}]
 
 
 def test_a_raw_value_of_audio_is_beside_one_that_is_right() -> None:
