@@ -20,6 +20,7 @@ from invariants.decoding import decoded as decode
 from shared_data import event_stream_suites
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
+from chunkfold.event_stream.lines import SLICE, slices
 from chunkfold.testing import bytewise
 
 often = settings(max_examples=60, deadline=None)  # no deadline: the machine may be busy
@@ -388,3 +389,13 @@ def test_an_event_is_a_value_with_the_defaults_of_the_standard() -> None:
     assert hash(one) == hash(ServerSentEvent(b"a"))
     with pytest.raises(AttributeError):
         one.data = b"b"
+
+
+# Large reads are cut where blocks end, whichever ends their lines have
+
+
+@pytest.mark.parametrize("data", [b"x" * 100_000, b"\r\n" * 50_000, b"\r\n\r\n" + b"data: a\n\n" * 10_000])
+def test_whatever_is_in_it_no_slice_is_large(data: bytes) -> None:
+    pieces = [*slices(data)]
+    assert b"".join(pieces) == data
+    assert max(map(len, pieces)) <= 4 * SLICE

@@ -95,26 +95,6 @@ def test_half_a_pair_stands_before_the_text_behind_it() -> None:
     assert_the_same(FIRST + delta(content="\ud83d") + delta(content="a\ude00") + HELLO * 3 + STOP + DONE)
 
 
-@each_case(
-    "fields",
-    [
-        {"role": "assistant", "content": "a"},
-        {"role": "", "content": "a"},
-        {"content": "a", "reasoning_content": "hm"},
-        {"reasoning": "hm", "content": "a"},
-        {"content": "a", "refusal": "no"},
-        {"content": "a", "audio": {"data": "AAAA"}},
-        {"content": "a", "function_call": {"arguments": "1"}},
-        {"content": "a", "tool_calls": [{"index": 0, "function": {"arguments": "1"}}]},
-        {"content": "a", "unknown": 1},
-    ],
-    ids=str,
-)
-def test_what_stands_beside_each_text_counts_each_time(fields: dict[str, Any]) -> None:
-    """Was once wrong: of what was equal beside each text, only the first few counted; a role's anomaly stood at another event."""
-    assert_the_same(FIRST + delta(**fields) * 9 + STOP + DONE)
-
-
 # The key that a field stands before, and the field with one value and with another.
 IN_TURNS = {
     "an unknown key": (b'"choices"', b'"x": 1', b'"x": 2'),

@@ -14,39 +14,23 @@ from chunkfold import ChatCompletionMessage, ChatCompletionStream, Function, Par
 from chunkfold.testing import choice, fragment, sse
 
 
-@each_case("text", NEVER)
-@each_case("as_type", [None, Any], ids=["no type", "any type"])
-def test_text_that_can_never_become_json_raises_at_once(text: str, as_type: Any) -> None:
+@each_case("text", [*NEVER, '{"a": "\\q\\'])
+@each_case("as_type", [None, Any, dict[str, Any]], ids=["no type", "any type", "a type"])
+def test_text_that_can_never_become_json_raises_at_once_and_says_where(text: str, as_type: Any) -> None:
     parses: list[Any] = [
-        lambda: partial(text, as_type),
         lambda: fed(text, as_type),
         lambda: ChatCompletionMessage(content=text).parse_partial(as_type),
+        lambda: partial(text, as_type),
     ]
     for parse in parses:
         with pytest.raises(ParseError, match="expected JSON, received other text") as caught:
             parse()
-        assert not caught.value.cut
-        assert caught.value.path == ()
-        assert not caught.value.retryable
-
-
-@each_case("text", ["nope", '{"a": x1', '{"a": "\\q', '{"a": "\\q\\', "[1, 2, x"])
-@each_case("as_type", [None, dict[str, Any]], ids=["no type", "a type"])
-def test_the_error_has_the_text_as_it_came(text: str, as_type: Any) -> None:
-    live = PartialJSON(as_type)
-    with pytest.raises(ParseError) as caught:
-        live.feed(text)
-    assert caught.value.text == text
-
-
-@each_case("text", NEVER)
-def test_the_error_says_where(text: str) -> None:
-    with pytest.raises(ParseError) as caught:
-        partial(text)
-    position = caught.value.position
-    assert position is not None
-    assert can_become_json(text[:position])
-    assert f"at character {position}" in str(caught.value)
+        error = caught.value
+        assert (error.cut, error.path, error.retryable) == (False, (), False)
+    assert error.text == text
+    assert error.position is not None
+    assert can_become_json(text[: error.position])
+    assert f"at character {error.position}" in str(error)
 
 
 @often

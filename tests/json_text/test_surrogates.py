@@ -1,4 +1,6 @@
-"""Texts with half characters: the same as UTF-16 has it, however they are sliced."""
+"""Texts with half characters: the same as UTF-16 has it, however they are sliced; and copies of JSON values."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 
 from chunkfold.json_text import surrogates
 from chunkfold.json_text.surrogates import scrub, well_formed
+from chunkfold.json_text.values import copied
 
 SLICE = 3
 TEXTS = st.text(st.sampled_from("a\u00e9\ufffd\N{GRINNING FACE}\ud83d\ude00"), max_size=4 * SLICE)
@@ -28,3 +31,10 @@ def test_scrubbing_changes_every_key_and_text() -> None:
     assert value == {"a\ufffd": ["a\ufffd", {"b": "a\ufffd", "c": 1}], "d": "\N{GRINNING FACE}", "e": None}
     assert scrub(half) == "a\ufffd"
     assert scrub(1) == 1
+
+
+def test_a_copy_of_what_somebody_put_in_by_hand() -> None:
+    by_hand = {"a": [Path("here")]}
+    copy = copied(by_hand)
+    assert copy == by_hand
+    assert copy["a"] is not by_hand["a"]

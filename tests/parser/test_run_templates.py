@@ -88,23 +88,21 @@ def test_values_in_another_order_are_read() -> None:
     check(before, [three(keys, [b"a", b"b", b"c"]), three([keys[0], keys[2], keys[1]], [b"d", b"e", b"f"])])
 
 
-def test_calls_by_turns_each_get_their_own() -> None:
-    def argued_behind(text: bytes, call: int) -> bytes:
-        calls = b'[{"function":{"arguments":"%b"},"index":%d}]' % (text, call)
-        return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b}}]}' % (ID, calls))
-
-    first = [chunk(choice(tool_calls=[fragment(place, f"call_{place}", "f", "")]), id="c1", model="m") for place in range(2)]  # fmt: skip
-    before = [FIRST, *first, *(argued_behind(b"%d" % place, place % 2) for place in range(12))]
-    assert check(before, [argued_behind(word, place % 2) for place, word in enumerate(WORDS)])
+def argued_behind(text: bytes, call: int) -> bytes:
+    calls = b'[{"function":{"arguments":"%b"},"index":%d}]' % (text, call)
+    return sent(b'{%b,"choices":[{"index":0,"delta":{"tool_calls":%b}}]}' % (ID, calls))
 
 
-def test_calls_of_choices_by_turns_each_get_their_own() -> None:
-    def argued_in(text: bytes, choice: int) -> bytes:
-        return argued(text).replace(b'"choices":[{"index":0', b'"choices":[{"index":%d' % choice)
+def argued_in(text: bytes, choice: int) -> bytes:
+    return argued(text).replace(b'"choices":[{"index":0', b'"choices":[{"index":%d' % choice)
 
-    first = [chunk(choice(None, place, tool_calls=[fragment(0, f"call_{place}", "f", "")]), id="c1", model="m") for place in range(2)]  # fmt: skip
-    before = [*first, *(argued_in(b"%d" % place, place % 2) for place in range(12))]
-    assert check(before, [argued_in(word, place % 2) for place, word in enumerate(WORDS)])
+
+@pytest.mark.parametrize("argued_by", [argued_behind, argued_in])
+def test_calls_by_turns_each_get_their_own(argued_by: Callable[[bytes, int], bytes]) -> None:
+    places = ((place, 0) if argued_by is argued_in else (0, place) for place in range(2))
+    first = [chunk(choice(None, at, tool_calls=[fragment(call, f"call_{at}{call}", "f", "")]), id="c1", model="m") for at, call in places]  # fmt: skip
+    before = [FIRST, *first, *(argued_by(b"%d" % place, place % 2) for place in range(12))]
+    assert check(before, [argued_by(word, place % 2) for place, word in enumerate(WORDS)])
 
 
 def test_each_choice_keeps_what_its_deltas_repeat() -> None:
