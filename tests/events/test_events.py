@@ -80,6 +80,12 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
     "an unknown finish reason": ([delta("whatever")], [("finished", "whatever", "other")]),
     "an empty finish reason": ([delta("")], []),
     "stop beside tool calls": ([calls((0, "a", "f", "{}")), STOP], [("started", 0, "a", "f"), ("arguments", 0, "{}"), ("done", 0, "{}", {}), ("finished", "stop", "tool_calls")]),
+    "a stop that turns out to mean calls comes again": ([STOP, calls(A), DONE], [("finished", "stop", "stop"), *A_STARTS, A_DONE, ("finished", "stop", "tool_calls")]),
+    "also before an error": ([STOP, calls(A), ERROR], [("finished", "stop", "stop"), *A_STARTS, ("finished", "stop", "tool_calls")]),
+    "another finish reason comes as another event": (
+        [STOP, STOP, delta("length"), delta(content="a"), delta("length"), DONE],
+        [("finished", "stop", "stop"), ("finished", "length", "length"), ("text", "a")],
+    ),
     "usage": ([chunk(usage={"prompt_tokens": 1, "x": 2})], [("usage", {"prompt_tokens": 1, "x": 2})]),
     "text beside a finish reason and usage": (
         [chunk(choice("stop", content="a"), usage={"total_tokens": 3})],
@@ -91,6 +97,12 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
 @each_case(("pieces", "expected"), TELLS.values(), ids=TELLS)
 def test_what_each_event_tells(pieces: list[bytes], expected: list[tuple[Any, ...]]) -> None:
     assert briefly(events_of(*pieces)) == expected
+
+
+def test_reasoning_that_transforms_find() -> None:
+    pieces = [delta(content="<thi"), delta(content="nk>hm</think>a"), STOP, DONE]
+    told = briefly(events_of(*pieces, transforms=[ThinkTags()]))
+    assert told == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
 
 
 def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
@@ -143,34 +155,6 @@ def test_choices_come_as_they_are_interleaved() -> None:
         (1, "finished", "stop"),
         (0, "finished", "stop"),
     ]
-
-
-@each_case("last", [DONE, ERROR])
-def test_a_stop_that_turns_out_to_mean_calls_comes_again(last: bytes) -> None:
-    assert briefly(events_of(STOP, calls(A), last)) == [
-        ("finished", "stop", "stop"),
-        *A_STARTS,
-        *([A_DONE] if last == DONE else []),
-        ("finished", "stop", "tool_calls"),
-    ]
-
-
-def test_another_finish_reason_comes_as_another_event() -> None:
-    pieces = [STOP, STOP, delta("length"), delta(content="a"), delta("length"), DONE]
-    assert briefly(events_of(*pieces)) == [
-        ("finished", "stop", "stop"),
-        ("finished", "length", "length"),
-        ("text", "a"),
-    ]
-
-
-# Reasoning, in all its spellings
-
-
-def test_reasoning_that_transforms_find() -> None:
-    pieces = [delta(content="<thi"), delta(content="nk>hm</think>a"), STOP, DONE]
-    told = briefly(events_of(*pieces, transforms=[ThinkTags()]))
-    assert told == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
 
 
 # Snapshots of deltas

@@ -48,29 +48,19 @@ def test_each_choice_has_a_message_of_its_own() -> None:
     assert noted(parser) == set()
 
 
-@pytest.mark.parametrize("index", [..., None], ids=["not sent", "null"])
-def test_a_choice_without_index_is_choice_0(index: Any) -> None:
-    parser = fold(chunk({"content": "a"}, index=index), chunk({"content": "b"}, finish_reason="stop"))
-    assert texts(parser.completion()) == {0: "ab"}
-    assert noted(parser) == {"CF210"}
-
-
-@pytest.mark.parametrize("choices", [..., None], ids=["not sent", "null"])
-def test_no_choices_are_an_empty_list(choices: Any) -> None:
-    parser = fold(chunk(choices=choices, x=1), *said({"content": "a"}))
-    assert parser.completion().text == "a"
-    assert parser.completion().model_extra == {"x": 1}
-    assert noted(parser) == {"CF201"}
-
-
-@pytest.mark.parametrize("delta", [..., None], ids=["not sent", "null"])
-def test_no_delta_is_an_empty_one(delta: Any) -> None:
-    """Azure's asynchronous filter."""
-    parser = fold(*said({"content": "a"}), chunk(delta, choice={"content_filter_offsets": {"start": 1}}))
-    (choice,) = parser.completion().choices
-    assert (choice.message.content, choice.finish_reason) == ("a", "stop")
-    assert choice.model_extra == {"content_filter_offsets": {"start": 1}}
-    assert noted(parser) == {"CF202"}
+@pytest.mark.parametrize("value", [..., None], ids=["not sent", "null"])
+def test_what_is_missing_has_a_default(value: Any) -> None:
+    filtered = {"content_filter_offsets": {"start": 1}}  # Azure's asynchronous filter has no delta
+    for payloads, extra, rule in (
+        ([chunk({"content": "a"}, index=value), *said({"content": "b"})], {}, "CF210"),
+        ([chunk(choices=value, x=1), *said({"content": "ab"})], {}, "CF201"),
+        ([*said({"content": "ab"}), chunk(value, choice=filtered)], filtered, "CF202"),
+    ):
+        parser = fold(*payloads)
+        (choice,) = parser.completion().choices
+        assert (choice.index, choice.message.content, choice.finish_reason) == (0, "ab", "stop")
+        assert (choice.model_extra, parser.completion().model_extra) == (extra, {"x": 1} if rule == "CF201" else {})
+        assert noted(parser) == {rule}
 
 
 # A tool's messages

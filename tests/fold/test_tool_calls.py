@@ -363,6 +363,7 @@ SEARCH = {"index": 0, "id": "a", "function": {"name": "step_websearch", "argumen
         pytest.param([(0, "srvtoolu_1", "web_search", ""), (0, ..., ..., ONE)], "stop", id="in pieces"),
         pytest.param([(0, ..., "web_search", ""), (0, "srvtoolu_1", ..., ONE)], "stop", id="the id comes late"),
         pytest.param([(-1, ..., ..., ONE)], "stop", id="neither id nor name, index -1"),
+        pytest.param([custom(index=0, id="srvtoolu_1", name="sql", input="")], "stop", id="a custom one"),
         pytest.param([{**SEARCH, "type": "web_search"}], "stop", id="by the type"),
         pytest.param([SEARCH, {"index": 0, "type": "web_search"}], "stop", id="the type comes late"),
         pytest.param([{**SEARCH, "type": "builtin_function"}], "tool_calls", id="Moonshot's, which the client answers"),
@@ -389,8 +390,3 @@ def test_a_web_search_behind_litellm_is_the_servers() -> None:
     (choice,) = parser.completion().choices
     assert (choice.outcome, choice.message.content) == ("stop", "Found.")
     assert [(call.name, call.is_server_side) for call in choice.message.tool_calls] == [("web_search", True)]
-
-
-def test_a_custom_call_may_be_the_servers_too() -> None:
-    (call,) = read(custom(index=0, id="srvtoolu_1", name="sql", input="")).completion().tool_calls
-    assert call.is_server_side

@@ -66,14 +66,6 @@ def test_one_message_of_several_choices_of_one_chunk() -> None:
     assert [one.index for one in chunks[0].choices] == [0, 0]
 
 
-@either_way
-def test_another_choice_that_continues_in_the_same_chunk_takes_the_finish_reason_back(way: str) -> None:
-    """Was once wrong for the transform: an answer that was cut counted as finished."""
-    payload = chunk(choice("Hi", "stop"), choice(None, None, 1, tool_calls=[call("a", "f", '{"q"', index=0)]))
-    parser, _ = merged([payload], way, done=False)
-    assert (parser.end, parser.snapshot.finish_reason) == ("truncated", None)
-
-
 def test_a_finish_reason_beside_a_tool_message_does_not_end_the_one_choice() -> None:
     """Was once wrong: an answer that was cut counted as finished."""
     parser = ChatCompletionParser(transforms=[OneChoice()])
@@ -149,6 +141,9 @@ def test_a_tool_message_in_another_index_is_not_another_answer() -> None:
         pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!", None, 1))], "finished", id="it goes on itself"),
         pytest.param([chunk(choice("Hi", "stop"), choice(None, "length", 1))], "finished", id="both finish"),
         pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!"))], "truncated", id="choice 0 goes on"),
+        # Was once wrong for the transform.
+        pytest.param([chunk(choice("Hi", "stop"), choice(index=1, tool_calls=[call("a", "f", "{", index=0)]))], "truncated",
+            id="another goes on in the same chunk"),
     ],
 )  # fmt: skip
 @either_way
