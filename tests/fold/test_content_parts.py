@@ -4,6 +4,7 @@ from typing import Any
 
 from cases import each_case
 from folded_payloads import REASONING_PART, THINKING, chunk, fold, noted, read_all, said
+from transformed import read
 
 from chunkfold import (
     ChatCompletion,
@@ -32,8 +33,7 @@ PARTS = {
 
 @each_case(("parts", "text", "reasoning"), PARTS.values(), ids=PARTS)
 def test_content_parts_are_split(parts: list[Any], text: str, reasoning: str) -> None:
-    parser = ChatCompletionParser()
-    chunks = parser.feed(b"".join(sse(*said({"content": parts}, {"content": "!"}))))
+    parser, chunks = read(said({"content": parts}, {"content": "!"}))
     completion = parser.completion()
     assert (completion.message.content, completion.reasoning) == (text + "!", reasoning)
     assert (chunks[0].text, chunks[0].reasoning) == (text, reasoning)

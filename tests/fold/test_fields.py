@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from cases import each_case
 from folded_payloads import chunk, fold, noted, said, sent_at_the_top
+from transformed import read
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser
+from chunkfold import ChatCompletionChunk
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.testing import HEAD, sse
+from chunkfold.testing import HEAD
 
 # Append
 
@@ -207,8 +208,7 @@ def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, foun
 
 @each_case(("sent", "found"), LEVELS[:-1])  # usage has a rule of its own, key by key
 def test_obfuscation_stays_on_the_chunk(sent: Any, found: Any) -> None:
-    parser = ChatCompletionParser()
-    chunks = parser.feed(b"".join(sse(sent({"obfuscation": "Xx", "kept": 1}), *said({}))))
+    parser, chunks = read([sent({"obfuscation": "Xx", "kept": 1}), *said({})])
     assert "obfuscation" in chunks[0].model_dump_json()
     completion = parser.completion()
     assert found(completion).kept == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from folded_payloads import REASONING_PART, THINKING, THOUGHT, chunk, fold, noted, read_all, said, texts
+from transformed import read
 
 from chunkfold import (
     ChatCompletionAccumulator,
@@ -205,8 +206,7 @@ SPELLINGS = {
 
 @each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_is_taken_once_from_the_first_spelling(delta: dict[str, Any], rules: set[str]) -> None:
-    parser = ChatCompletionParser()
-    chunks = parser.feed(b"".join(sse(*said(delta, {}))))
+    parser, chunks = read(said(delta, {}))
     assert "".join(each.reasoning for each in chunks) == "T"
     message = parser.completion().message
     assert message.reasoning == "T"

@@ -8,6 +8,7 @@ import pytest
 from cases import each_case
 from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, said, texts
 from invariants import check
+from transformed import read
 
 from chunkfold import ChatCompletion, ChatCompletionParser
 from chunkfold.testing import sse
@@ -41,8 +42,7 @@ MESSAGES = {
 @pytest.mark.parametrize(("payloads", "text", "extra"), MESSAGES.values(), ids=MESSAGES)
 def test_a_message_is_the_content_only_where_no_delta_was(payloads: list[Any], text: str, extra: int) -> None:
     """What it adds is handed out as one more chunk at the end, so that the chunks add up to the message."""
-    parser = ChatCompletionParser()
-    chunks = parser.feed(b"".join(sse(*payloads)))
+    parser, chunks = read(payloads)
     assert parser.completion().text == text
     assert len(chunks) == len(payloads) + extra
     assert "".join(one.text for one in chunks) == text
@@ -58,8 +58,7 @@ def test_a_message_fills_gaps() -> None:
         "x": 1,
         "y": 1,
     }
-    parser = ChatCompletionParser()
-    chunks = parser.feed(b"".join(sse(chunk({"content": "delta", "y": 2}), whole(message, "stop", z=3))))
+    parser, chunks = read([chunk({"content": "delta", "y": 2}), whole(message, "stop", z=3)])
     (choice,) = parser.completion().choices
     assert choice.message.model_dump(exclude_none=True) == {
         "role": "bot",
@@ -114,8 +113,7 @@ def test_a_flagged_thought_of_a_message_is_reasoning_whatever_else_the_deltas_br
     """Was once wrong: the flag was no gap beside a signature, so that the thought became text."""
     signed = {"google": {"thought_signature": "s"}}
     payloads = [chunk({"extra_content": signed}), whole({"content": "hm", "extra_content": THOUGHT}, "stop")]
-    parser = ChatCompletionParser()
-    chunks = parser.feed(b"".join(sse(*payloads)))
+    parser, chunks = read(payloads)
     message = parser.completion().message
     assert (message.content, message.reasoning, message.model_extra) == (None, "hm", {"extra_content": signed})
     assert ["".join(one.text for one in chunks), "".join(one.reasoning for one in chunks)] == ["", "hm"]
@@ -211,9 +209,7 @@ def test_the_message_counts_however_the_stream_ends(end: str) -> None:
 
 
 def test_each_choice_has_its_own_message() -> None:
-    parser = ChatCompletionParser()
-    one, two = whole({"content": "a"}, "stop"), whole({"content": "b"}, "stop", index=1)
-    *_, last = parser.feed(b"".join(sse(one, two)))
+    parser, (*_, last) = read([whole({"content": "a"}, "stop"), whole({"content": "b"}, "stop", index=1)])
     assert texts(parser.completion()) == {0: "a", 1: "b"}
     assert {choice.index: choice.delta.content for choice in last.choices} == {0: "a", 1: "b"}
 
