@@ -371,11 +371,8 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
 @pytest.mark.parametrize(
     "fragment",
     [
-        pytest.param(lambda n: {"index": 0, "function": {"name": "a"}}, id="a name in short pieces"),
         pytest.param(lambda n: {"index": 0, "function": {"name": "a" * (n + 1)}}, id="a name that grows"),
         pytest.param(lambda n: {"index": 0, "function": {"name": W, "arguments": "{}"}}, id="a name that is repeated"),
-        pytest.param(lambda n: {"index": n, "id": str(n), "function": {"name": W}}, id="calls"),
-        pytest.param(lambda n: {"function": {"name": W, "arguments": "{}"}}, id="calls without index and id"),
         pytest.param(lambda n: {"index": n, "id": f"srvtoolu_{n}", "function": {"name": W}}, id="calls of the server"),
         pytest.param(lambda n: {"index": 0, "function": {"arguments": "{}"}}, id="objects in one call"),
         pytest.param(lambda n: {"index": 0, "function": {"arguments": " " * 100}}, id="blanks in one call"),

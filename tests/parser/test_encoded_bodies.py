@@ -99,20 +99,16 @@ async def test_a_body_that_explodes_without_end(library: Any, front: Any) -> Non
     assert (stream.error.limit, stream.error.value) == ("max_expansion", 100)
 
 
-@by_turns("encoding", ["none", "utf-8", "null", "x-unheard-of", "gzip, none"])
-async def test_an_encoding_that_no_client_decodes_is_none(library: Any, front: Any, encoding: str) -> None:
+@by_turns("encoding", ["identity, GZIP", "none", "utf-8", "null", "x-unheard-of", "gzip, none"])
+async def test_one_encoding_is_read_and_one_that_no_client_decodes_is_none(
+    library: Any, front: Any, encoding: str
+) -> None:
     """`none` is a common way to keep a proxy from compressing a stream. Was once wrong: its body was refused."""
     for status, sent, end in ((200, HI + STOP + DONE, "finished"), (429, b'{"error":{"message":"slow"}}', "failed")):
-        body = gzip.compress(sent) if "gzip" in encoding else sent
+        body = gzip.compress(sent) if "gzip" in encoding.lower() else sent
         stream, _ = await answered(encoded(body, encoding, status), library, front)
         assert stream.end == end
         assert stream.error is None or "slow" in str(stream.error)
-
-
-async def test_one_encoding_is_read(library: Any, front: Any) -> None:
-    body = gzip.compress((HI * 1000) + STOP + DONE)
-    stream, _ = await answered(encoded(body, "identity, GZIP"), library, front)
-    assert (stream.end, len(stream.snapshot.text)) == ("finished", 2000)
 
 
 def encoded_by_kin(encoding: str, asked: str | None) -> Any:

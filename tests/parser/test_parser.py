@@ -63,14 +63,9 @@ def test_an_error_is_copied_with_its_snapshot(copied: Callable[[Any], Any], is_r
     assert (type(other), str(other), other.emitted_output) == (type(error), str(error), True)
     assert other.snapshot == parser.snapshot
     assert copied(ChunkfoldError("x")).snapshot is None
-
-
-@each_case("copied", [copy.deepcopy, pickled])
-def test_a_copy_of_a_parser_has_the_snapshot_of_its_error(copied: Callable[[Any], Any]) -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI + ERROR)
-    other = copied(parser)
-    assert other.error.snapshot == other.snapshot == parser.snapshot
+    if copied is not copy.copy:  # and so is a parser
+        again = copied(parser)
+        assert again.error.snapshot == again.snapshot == parser.snapshot
 
 
 def test_the_words_for_an_end() -> None:

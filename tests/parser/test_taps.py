@@ -53,22 +53,18 @@ def test_on_event_is_called_for_every_event(size: int | None) -> None:
     [
         (ERROR, unterminated(ERROR).removeprefix(b"data: "), []),
         (GARBAGE, b"garbage", []),
+        (DONE + HI + STOP, b"[DONE]", []),
+        (ERROR + HI, None, []),
         (chunk(choice(content="x"), error="y"), None, ["x"]),
         (unterminated(text("x")), None, ["x"]),  # an unfinished block that is read
     ],
 )
-def test_on_event_is_called_for_the_last_event_too(
+def test_on_event_is_called_for_the_last_event_too_and_not_after_it(
     last: bytes, data: bytes | None, texts: list[str], size: int | None
 ) -> None:
     seen = tapped(HI + last, size)
     assert [texts for _, texts in seen] == [["Hi"], texts]
     assert data is None or seen[-1][0].data == data
-
-
-@cuts
-def test_on_event_is_not_called_after_the_end(size: int | None) -> None:
-    assert [event.data for event, _ in tapped(DONE + HI + STOP, size)] == [b"[DONE]"]
-    assert len(tapped(ERROR + HI, size)) == 1
 
 
 def failing_once(error: BaseException) -> Callable[..., Any]:

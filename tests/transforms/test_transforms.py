@@ -15,7 +15,6 @@ import chunkfold
 from chunkfold import (
     ChatCompletionChunk,
     ChatCompletionParser,
-    ChatCompletionStream,
     CumulativeDeltas,
     OneChoice,
     ThinkTags,
@@ -201,16 +200,11 @@ def test_what_is_tolerated_is_noted_all_the_same(make: Callable[[], Transform]) 
     assert noted(read(payloads, make())[0]) == noted(read(payloads)[0]) == {"CF201": 1, "CF202": 1, "CF210": 1}
 
 
-def test_through_a_stream() -> None:
-    stream = ChatCompletionStream(sse(*contents(["<think>a</th", "ink>b"])), transforms=[ThinkTags()])
-    assert "".join(stream.text_deltas()) == "b"
-    assert stream.completion().reasoning == "a"
-
-
 def test_through_a_connection() -> None:
     with (
         httpx.Client(transport=mock_transport(StreamBuilder().text("<think>a</th", "ink>b").finish().done())) as client,
         connect(client, "POST", URL, json={}, transforms=[ThinkTags()]) as stream,
     ):
-        completion = stream.read()
+        assert "".join(stream.text_deltas()) == "b"
+        completion = stream.completion()
     assert (completion.text, completion.reasoning) == ("b", "a")
