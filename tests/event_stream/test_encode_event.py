@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from parsed_bodies import decoded
 
 from chunkfold import EventStreamDecoder, ServerSentEvent, encode_event
-
-often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
 # Whatever fits into one line of UTF-8; the decoder ignores an id with NUL, so an encoder cannot send one.
 ONE_LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=20)
@@ -47,28 +45,24 @@ def test_on_the_wire(data: Any, fields: dict[str, Any], wire: bytes) -> None:
     assert encode_event(data, **fields) == wire
 
 
-@often
 @given(DATA.map(lambda data: data.replace(b"\r", b"")), EVENT_TYPES, ONE_LINE)
 def test_decoding_gives_the_same_event_back(data: bytes, event: str, id: str) -> None:
     one = ServerSentEvent(data, event, id)
     assert decoded(encode_event(one)) == [one]
 
 
-@often
 @given(DATA_WITH_LINE_ENDS)
 def test_lines_of_data_come_back_joined_by_lf(data: bytes) -> None:
     (one,) = decoded(encode_event(data))
     assert one.data == re.sub(b"\r\n|\r", b"\n", data)
 
 
-@often
 @given(st.lists(st.builds(ServerSentEvent, DATA_WITH_LINE_ENDS, EVENT_TYPES, ONE_LINE.filter(bool)), max_size=5))
 def test_one_event_does_not_touch_the_next(events: list[ServerSentEvent]) -> None:
     again = decoded(b"".join(encode_event(event) for event in events))
     assert [(event.event, event.id) for event in again] == [(event.event, event.id) for event in events]
 
 
-@often
 @given(st.integers(min_value=0))
 def test_retry_comes_back(retry: int) -> None:
     decoder = EventStreamDecoder()

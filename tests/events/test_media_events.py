@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from event_rows import CITATION, IMAGE, briefly, events_of, only, short_repr
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from made_streams import CUTS, STOP, Stream, encoded
 
@@ -23,17 +23,12 @@ def audio_events(pieces: list[str]) -> tuple[bytes, bytes]:
     return b"".join(received), base64.b64decode((audio and audio.data) or "")
 
 
-often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
-
-
-@often
 @given(st.lists(st.binary(max_size=7), max_size=6))
 def test_audio_whose_pieces_are_encoded_one_by_one(pieces: list[bytes]) -> None:
     joined = b"".join(pieces)
     assert audio_events([encoded(piece) for piece in pieces]) == (joined, joined)
 
 
-@often
 @given(st.binary(max_size=30), CUTS)
 @example(b"abcd", [1, 2, 3, 4, 5, 6, 7])
 @example(b"abcdef", [5])

@@ -34,7 +34,6 @@ from repeating_bodies import (
     each_event,
     each_validated,
     filled,
-    often,
     parsed,
     shown,
     slices_of,
@@ -62,7 +61,7 @@ from chunkfold.wire.payload import valid_chunk
 # `fold` is `feed`
 
 
-@settings(often, max_examples=60)
+@settings(max_examples=60)
 @given(READS, OPTIONS, st.integers(0, 12), SIZES)
 def test_fold_is_feed(reads: list[Read], options: dict[str, Any], events_from: int, size: int) -> None:
     with each_validated():
@@ -207,7 +206,6 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
     return (plain(accumulator.snapshot), before_the_end, last, told), taken
 
 
-@often
 @given(BODIES)
 @example(delta(role="assistant") + delta(content="") + STOP)
 @example(2 * chunk(choice(content="a"), object="text_completion"))

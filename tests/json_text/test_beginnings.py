@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from json_beginnings import JSON, fed, often
+from json_beginnings import JSON, fed
 from json_types import Cat, CityDict, Dog, Everything, Stop, Trip
 from pydantic import Field
 
@@ -44,7 +44,6 @@ TRIPS = st.builds(
 )
 
 
-@settings(often, max_examples=40)
 @given(TRIPS, st.booleans())
 def test_nothing_that_was_shown_is_taken_back(trip: Trip, ascii_only: bool) -> None:
     """Each value may become the next one, and the last is the model."""
@@ -72,7 +71,6 @@ def test_nor_is_anything_of_these(fields: dict[str, Any]) -> None:
         assert may_become(before, after)
 
 
-@settings(often, max_examples=40)
 @given(JSON | TRIPS.map(lambda trip: trip.model_dump(mode="json")), st.sampled_from([*TYPES, Any]), st.booleans())
 def test_no_beginning_raises_whatever_the_type(value: Any, as_type: Any, half_numbers: bool) -> None:
     """Nor does it matter whether a text comes at once or piece by piece."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from hypothesis import given
-from json_beginnings import NEAR_JSON, NEVER, can_become_json, fed, often, partial
+from json_beginnings import NEAR_JSON, NEVER, can_become_json, fed, partial
 
 from chunkfold import ChatCompletionMessage, ChatCompletionStream, Function, ParseError, PartialJSON, ToolCallDone
 from chunkfold.testing import choice, fragment, sse
@@ -33,7 +33,6 @@ def test_text_that_can_never_become_json_raises_at_once_and_says_where(text: str
     assert f"at character {error.position}" in str(error)
 
 
-@often
 @given(NEAR_JSON | NEAR_JSON.map(lambda text: text[1:]))
 def test_it_raises_if_and_only_if_no_more_text_could_make_it_json(text: str) -> None:
     raised = False

@@ -12,7 +12,7 @@ import pytest
 from cases import each_case
 from hypothesis import example, given
 from hypothesis import strategies as st
-from json_beginnings import JSON, fed, often, partial
+from json_beginnings import JSON, fed, partial
 
 from chunkfold import ChatCompletionMessage, Function, ParseError, PartialJSON
 
@@ -73,7 +73,6 @@ CUTS = st.lists(st.integers(0, 2000), max_size=12)
 CHARACTERS = '{"\\"a\\u00e9": ["\\ud83d\\ude00\\\\", -1.5e3, true], "b": {"c": null}}'
 
 
-@often
 @given(JSON, st.booleans(), st.sampled_from([None, 0, 1]), CUTS | st.none())
 @example(json.loads(CHARACTERS), True, None, None)
 @example("\\😀\\\\", True, None, None)

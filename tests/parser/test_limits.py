@@ -9,7 +9,7 @@ from typing import Any
 import made_streams
 import pytest
 from cases import each_case
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from limited import (
     ALLOWED,
@@ -73,10 +73,6 @@ def steps(pieces: list[bytes], **options: Any) -> Steps:
     return Steps(parser, [*chunks, parser.close()], last)
 
 
-often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
-
-
-@often
 @given(made_streams.STREAMS, st.integers(0, 30), made_streams.CUTS)
 def test_the_event_that_passes_the_output_limit_is_the_last(
     stream: made_streams.Stream, limit: int, places: list[int]
@@ -102,7 +98,6 @@ def test_the_event_that_passes_the_output_limit_is_the_last(
     assert steps(stream.cut(places).pieces, max_output_size=limit).shown == limited.shown
 
 
-@often
 @given(made_streams.STREAMS, st.integers(0, 400), made_streams.CUTS)
 def test_nothing_comes_of_the_event_that_passes_its_limit(
     stream: made_streams.Stream, limit: int, places: list[int]
