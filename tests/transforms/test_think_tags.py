@@ -53,33 +53,20 @@ def test_nothing_that_is_held_back_is_lost_however_the_stream_ends(text: str, cu
         adds_up(parser, chunks)
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.sampled_from(["<think>", "</think>", "<th", "ink>", "</", "a", "b"])),
-        max_size=15,
-    )
-)
-def test_each_choice_has_tags_of_its_own(pieces: list[tuple[int, str]]) -> None:
-    parser, _ = read([chunk(choice(text, index=index)) for index, text in pieces], ThinkTags())
+PIECES = st.sampled_from(["<think>", "</think>", "<th", "ink>", "</", "a", "b"]) | TEXTS
+REASONS = ("stop", "length", "content_filter")
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 2), PIECES, min_size=1), min_size=1, max_size=8))
+def test_each_choice_has_tags_of_its_own(several: list[dict[int, str]]) -> None:
+    *first, last = several
+    payloads = [chunk(*(choice(text, index=index) for index, text in texts.items())) for texts in first]
+    payloads += [chunk(*(choice(text, REASONS[index], index) for index, text in last.items()))]
+    parser, _ = read(payloads, ThinkTags())
     for one in parser.snapshot.choices:
-        whole = "".join(text for index, text in pieces if index == one.index)
+        whole = "".join(texts.get(one.index, "") for texts in several)
         assert (one.message.content or "", one.message.reasoning or "") == split_whole(whole)
-
-
-@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
-def test_several_choices_in_each_chunk(pairs: list[tuple[str, str]]) -> None:
-    last = len(pairs) - 1
-    parser, _ = read(
-        [
-            chunk(choice(zero, "stop" if at == last else None), choice(one, "length" if at == last else None, 1))
-            for at, (zero, one) in enumerate(pairs)
-        ],
-        ThinkTags(),
-    )
-    for one, reason in zip(parser.snapshot.choices, ("stop", "length"), strict=True):
-        whole = "".join(pair[one.index] for pair in pairs)
-        assert (one.message.content or "", one.message.reasoning or "") == split_whole(whole)
-        assert one.finish_reason == reason
+        assert one.finish_reason == (REASONS[one.index] if one.index in last else None)
 
 
 @each_case(
