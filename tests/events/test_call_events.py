@@ -34,11 +34,14 @@ def told_of(steps: list[Any]) -> list[tuple[Any, ...]]:
             pieces.append(DONE if step == "[DONE]" else delta(step))
         else:
             pieces.append(calls(*(step if isinstance(step, list) else [step])))
+    if len(b"".join(pieces)) < 10_000:
+        check(b"".join(pieces))  # among all else, what is told adds up to the message
     return [row for row in briefly(events_of(*pieces)) if row[0] != "finished"]
 
 
 A_BEGINS, A_ENDS = (0, "a", "f", '{"x"'), (0, None, None, ":1}")  # call A in two pieces
 A_BEGUN, A_ENDED = [A_STARTED, ("arguments", 0, '{"x"')], ("arguments", 0, ":1}")
+EMPTY, EMPTY_DONE = [A_STARTED, ("arguments", 0, "{}")], ("done", 0, "{}", {})
 C_STARTS = [("started", 2, "c", "h"), ("arguments", 2, '{"x":3}')]
 
 
@@ -170,6 +173,18 @@ DONES = {
     "with arguments that are no JSON": ([(0, "a", "f", "{x}"), "tool_calls"], of_a("{x}", ("done", 0, "{x}", "wrong"))),
     "with arguments that are no object":
         ([(0, "a", "f", "[1]"), "tool_calls"], of_a("[1]", ("done", 0, "[1]", "wrong"))),
+    "an empty object that comes again as text":
+        ([(0, "a", "f", {}), "stop", (0, None, None, "{}"), "[DONE]"], [*EMPTY, EMPTY_DONE, ("arguments", 0, "{}")]),
+    "an empty object, done again": (
+        [(0, None, "f", {}), "tool_calls", (0, "a", None, None), "[DONE]"],
+        [("started", 0, None, "f"), ("arguments", 0, "{}"), EMPTY_DONE, EMPTY_DONE],
+    ),
+    "an empty object after its call was done": (
+        [(0, "a", "f", None), "tool_calls", (0, None, None, {}), "[DONE]"],
+        [A_STARTED, ("done", 0, "", {}), ("arguments", 0, "{}"), EMPTY_DONE],
+    ),
+    "an empty object before later arguments":
+        ([(0, "a", "f", {}), "tool_calls", (0, None, None, '{"x":1}'), "[DONE]"], [*EMPTY, EMPTY_DONE, A_STARTS[1], A_DONE]),
     "not by a later call before its name is there":
         ([(0, "a", None, '{"x":1}'), B, (0, None, "f", None), "tool_calls"], [*B_STARTS, *A_STARTS, A_DONE, B_DONE]),
 }  # fmt: skip
@@ -342,24 +357,6 @@ def test_a_done_call_is_the_final_messages(name: str) -> None:
     assert list(last) == list(range(len(final)))
     if name in WHOLE_CALLS:
         assert len(dones) == len({one.call.id for one in dones} - {None}) == len(final)
-
-
-EMPTY_STARTED, EMPTY_DONE = [A_STARTED, ("arguments", 0, "{}")], ("done", 0, "{}", {})
-EMPTY: dict[str, tuple[list[Any], list[tuple[Any, ...]]]] = {
-    "again as text": ([(0, "a", "f", {}), "stop", (0, None, None, "{}")], [*EMPTY_STARTED, EMPTY_DONE, EMPTY_STARTED[1]]),
-    "done again": ([(0, None, "f", {}), "tool_calls", (0, "a", None, None)], [("started", 0, None, "f"), EMPTY_STARTED[1], EMPTY_DONE, EMPTY_DONE]),
-    "after its call was done": ([(0, "a", "f", None), "tool_calls", (0, None, None, {})], [A_STARTED, ("done", 0, "", {}), EMPTY_STARTED[1], EMPTY_DONE]),
-    "before later arguments": ([(0, "a", "f", {}), "tool_calls", (0, None, None, '{"x":1}')], [*EMPTY_STARTED, EMPTY_DONE, A_STARTS[1], A_DONE]),
-}  # fmt: skip
-
-
-@each_case(("steps", "expected"), EMPTY.values(), ids=EMPTY)
-def test_an_empty_object_of_a_call_that_was_done(steps: list[Any], expected: list[tuple[Any, ...]]) -> None:
-    pieces = [delta(one) if isinstance(one, str) else calls(one) for one in steps]
-    parser, events = Stream([*pieces, DONE]).read()
-    check(b"".join([*pieces, DONE]))
-    assert [row for row in briefly(events) if row[0] != "finished"] == expected
-    assert parser.completion().tool_calls[0].arguments == expected[-1][2]
 
 
 @each_case("reason", ["tool_calls", "length", "stop"])
