@@ -122,6 +122,7 @@ STREAMS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "structured": ([BEGIN, *texts(PIECES), STOP, TRAILER], TYPED),
     "structured-by-character": ([BEGIN, *texts(JSON), STOP], TYPED),
     "call": ([SILENT, *CALL, CALLED, TRAILER], TOOLS),
+    "call-with-stop": ([SILENT, *CALL, STOP], TOOLS),  # where `tool_choice` names the tool
     "parallel-calls": ([SILENT, *CALL, *call(["", JSON[:9], JSON[9:]], 1), CALLED], TOOLS),
     "text-then-call": ([BEGIN, *texts(["Let me ", "see."]), *CALL, CALLED, TRAILER], TOOLS),
     "two-choices": ([BEGIN, BEGIN_1, *VALUES, TRAILER], {"n": 2, **TYPED}),
@@ -258,11 +259,6 @@ async def test_calls_sent_whole_are_done_before_the_next_begins_with_ours_alone(
     theirs, ours = await read_both(front, [SILENT, *call([JSON]), *call([JSON], 1), CALLED], TOOLS)
     assert of_openai(theirs.items) == [ARGUMENTS, ARGUMENTS_1, DONE, DONE_1, ENDED]
     assert of_chunkfold(ours.items) == [ARGUMENTS, DONE, ARGUMENTS_1, DONE_1, ENDED]
-
-
-async def test_a_call_that_finishes_with_stop_is_the_same_for_both(front: Any) -> None:
-    theirs, ours = await read_both(front, [SILENT, *CALL, STOP], TOOLS)  # OpenAI: where `tool_choice` names the tool
-    assert of_chunkfold(ours.items) == of_openai(theirs.items)
 
 
 @pytest.mark.parametrize("reason", ERRORS)
