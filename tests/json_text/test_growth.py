@@ -56,6 +56,8 @@ GROWTH = {
     "lists in one another": Growth(lambda n: "[" + ("[" * 400 + "]" * 400 + ",") * (n // 1_600)),
     "one number": Growth(lambda n: "[0." + "1" * n),
     "one number that is shown": Growth(lambda n: "[0." + "1" * (n // 2), half_numbers=True),
+    "one number in single characters": Growth(lambda n: "[0." + "1" * n + "]", size=1),
+    "one number that is shown in single characters": Growth(lambda n: "[0." + "1" * n + "]", size=1, half_numbers=True),
 }
 
 
@@ -67,13 +69,7 @@ def fed_whole(text: str, growth: Growth) -> PartialJSON:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "growth",
-    [
-        pytest.param(growth, id=name, marks=pytest.mark.slow if "with a type" in name or "lists" in name else ())
-        for name, growth in GROWTH.items()
-    ],
-)
+@pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
 def test_ten_times_the_text_costs_ten_times_as_much(growth: Growth) -> None:
     """A value after each of 5,000 pieces.
 
@@ -90,18 +86,3 @@ def test_types_that_contain_themselves_cost_no_more_at_each_level() -> None:
         return lambda: PartialJSON(list[Term]).feed(f"[{inner}")  # a list, because of a class the parts are kept
 
     assert_linear(take, 1, LIMIT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("half_numbers", [False, True])
-def test_a_number_in_single_characters(half_numbers: bool) -> None:
-    def take(count: int) -> Callable[[], object]:
-        def read() -> None:
-            live = PartialJSON(half_numbers=half_numbers)
-            for character in "[0." + "1" * count + "]":
-                live.feed(character)
-            assert isinstance(live.value[0], float)
-
-        return read
-
-    assert_linear(take, 10_000, LIMIT)
