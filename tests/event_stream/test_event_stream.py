@@ -279,21 +279,17 @@ def test_lines_that_are_taken_in_one_step_are_each_line(
                 assert decode([first, body], limit) == expected
 
 
-@pytest.mark.parametrize("begin", [b"x", b"dat", b"events", b" id", b": "])
-def test_lines_that_mean_nothing_take_few_steps(begin: bytes) -> None:
-    body = b"".join(b"%b%040d\n" % (begin, number) for number in range(1000))
-    assert calls_of(lambda: decode([b":\n", body])) < 100
-
-
-@pytest.mark.parametrize("line", [b"[1]", b'{"a": 1}'])
-def test_a_line_of_json_that_is_repeated_takes_few_steps_once_no_more_is_shown(line: bytes) -> None:
-    repeated = b"%b\n" % line * 100_000
-    assert calls_of(lambda: decode([b":\n", repeated, b"\n"])) < 100_000
-
-
-def test_different_short_lines_take_few_steps_each() -> None:
-    body = b"id:\nevent:\nretry:\n" * 10_000
-    assert calls_of(lambda: decode([b":\n", body])) < 5 * 30_000
+@each_case(
+    ("body", "steps"),
+    [
+        *((b"".join(b"%b%040d\n" % (begin, number) for number in range(1000)), 100)
+          for begin in (b"x", b"dat", b"events", b" id", b": ")),
+        *((b"%b\n" % line * 100_000, 100_000) for line in (b"[1]", b'{"a": 1}')),  # of which no more is shown
+        (b"id:\nevent:\nretry:\n" * 10_000, 5 * 30_000),
+    ],
+)  # fmt: skip
+def test_lines_that_mean_nothing_take_few_steps(body: bytes, steps: int) -> None:
+    assert calls_of(lambda: decode([b":\n", body, b"\n"])) < steps
 
 
 def test_a_stretch_of_short_lines_does_not_end_within_a_line_end() -> None:
