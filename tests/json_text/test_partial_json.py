@@ -237,30 +237,25 @@ def test_a_long_text_is_at_most_a_hundredth_behind(name: str, as_type: Any) -> N
         assert there - read <= (there / 100 if there > ALWAYS_FRESH else 0)
 
 
-@pytest.mark.parametrize("size", [1, 3, 50])
-@pytest.mark.parametrize("as_type", [None, list[int]], ids=["no type", "a type"])
-def test_a_long_list_is_no_further_behind_than_its_class_says(as_type: Any, size: int) -> None:
-    """One character for every 64 items, and a piece; and in the end nothing is missing."""
-    text = json.dumps([1] * 7_000)
-    live = PartialJSON(as_type)
-    for end in range(0, len(text), size):
-        shown = live.feed(text[end : end + size])
-        there = text.count(",", 0, end + size)
-        assert there - there / 64 / len("1, ") - size <= len(shown or []) <= there + 1
-    assert live.value == [1] * 7_000
+NUMBERS, STRING = [1] * 7_000, "x" * 40_000
 
 
 @pytest.mark.parametrize("size", [1, 3, 50])
-@pytest.mark.parametrize("as_type", [None, str], ids=["no type", "a type"])
-def test_nor_is_a_long_string(as_type: Any, size: int) -> None:
-    """One character for every 1,024 of its characters, and a piece."""
-    text = '"' + "x" * 40_000 + '"'
+@pytest.mark.parametrize(
+    ("value", "as_type"),
+    [(NUMBERS, None), (NUMBERS, list[int]), (STRING, None), (STRING, str)],
+    ids=["numbers, no type", "numbers, a type", "a string, no type", "a string, a type"],
+)
+def test_a_long_value_is_no_further_behind_than_its_class_says(value: Any, as_type: Any, size: int) -> None:
+    """One character for every 64 items or 1,024 characters, and a piece; and in the end nothing is missing."""
+    text = json.dumps(value)
+    item, pace, more = (",", 64 * len("1, "), 1) if value is NUMBERS else ("x", 1_024, 0)
     live = PartialJSON(as_type)
     for end in range(0, len(text), size):
         shown = live.feed(text[end : end + size])
-        there = min(end + size, 40_001) - 1
-        assert there - there / 1_024 - size <= len(shown) <= there
-    assert live.value == "x" * 40_000
+        there = text.count(item, 0, end + size)
+        assert there - there / pace - size <= len(shown or []) <= there + more
+    assert live.value == value
 
 
 def test_a_text_of_some_hundred_characters_is_never_behind() -> None:
