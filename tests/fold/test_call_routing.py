@@ -212,16 +212,6 @@ def test_arguments_at_the_index_that_a_call_left_are_its_own_if_it_is_cut_or_no_
     check([(0, "a", W, ""), (1, ..., ..., ONE), (0, ..., ..., TWO)], [("a", W, ONE + TWO)], {"CF312", "CF314"})
 
 
-def test_unknown_keys_at_the_index_that_a_call_left_are_its_own() -> None:
-    """Was once wrong: they began a call of their own, without a name."""
-    signed = {"index": 0, "extra_content": {"google": {"thought_signature": "s"}}}
-    parser = ChatCompletionParser()
-    for one in (on_wire((0, "a", W, "")), on_wire((1, ..., ..., ONE)), signed):
-        parser.feed(delta(tool_calls=[one]))
-    [call] = parser.snapshot.tool_calls
-    assert call.model_extra == {"extra_content": {"google": {"thought_signature": "s"}}}
-
-
 @pytest.mark.parametrize(
     ("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None), ("", "null"), (None, "null"), ("null", ...)]
 )

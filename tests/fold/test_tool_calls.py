@@ -228,6 +228,11 @@ SIGNATURE = {"google": {"thought_signature": "c2ln"}}
         pytest.param([(0, "a", W, ONE), {"index": 0, "extra_content": SIGNATURE}], id="alone, by index"),
         pytest.param([(0, "a", W, ONE), {"extra_content": SIGNATURE}], id="alone, to the call touched last"),
         pytest.param([{"index": 0, "extra_content": SIGNATURE}, (0, "a", W, ONE)], id="before the call"),
+        # Was once wrong: it began a call of its own, without a name.
+        pytest.param(
+            [(0, "a", W, ""), (1, ..., ..., ONE), {"index": 0, "extra_content": SIGNATURE}],
+            id="at the index that its call left",
+        ),
         pytest.param(
             [{**on_wire((0, "a", W, ONE)), "extra_content": SIGNATURE}, {"index": 0, "extra_content": None}],
             id="a null does not take it away",

@@ -116,21 +116,11 @@ def test_text_that_looks_like_values_is_none() -> None:
 def test_a_whole_completion_with_log_probabilities_is_read() -> None:
     """4,000 tokens with five top log probabilities each, of four bytes."""
     token = {"token": "word", "logprob": -0.25, "bytes": list(b"word")}
-    entry = {**token, "top_logprobs": [token] * 5}
-    body = {
-        "object": "chat.completion",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "word" * 4000},
-                "logprobs": {"content": [entry] * 4000},
-                "finish_reason": "stop",
-            }
-        ],
-    }
-    parser = parsed(json.dumps(body).encode())
-    logprobs = parser.completion().choices[0].logprobs
-    assert len(logprobs.content or ()) == 4000
+    logprobs = {"content": [{**token, "top_logprobs": [token] * 5}] * 4000}
+    message = {"role": "assistant", "content": "word" * 4000}
+    whole = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "stop"}
+    parser = parsed(json.dumps({"object": "chat.completion", "choices": [whole]}).encode())
+    assert len(parser.completion().choices[0].logprobs.content or ()) == 4000
 
 
 def test_without_a_limit_there_may_be_any_number_of_values() -> None:
