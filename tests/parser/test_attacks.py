@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from limited import COST, EACH, LIMIT, READ, SMALL_LIMIT, TOKEN, assert_named, call, fresh
+from limited import COST, EACH, LIMIT, READ, SMALL_LIMIT, TOKEN, assert_named, by_iterating, call, fresh
 from measured_memory import only_garbage_of_these_tests, traced
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream, CumulativeDeltas, LimitExceededError, OneChoice
@@ -158,6 +158,14 @@ def test_an_attack_ends_at_a_limit(name: str) -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_every_attack_ends_at_a_limit_also_with_events(name: str) -> None:
     attack(name, partial(by_feed, with_events=True), SMALL_LIMIT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "way"), [*zip(QUICK, itertools.cycle([partial(by_feed, way=ChatCompletionParser.fold), by_iterating]))]
+)
+def test_an_attack_ends_at_a_limit_whoever_reads_it(name: str, way: Callable[..., Any]) -> None:
+    assert_limited(name, way(endless(name), max_output_size=SMALL_LIMIT, max_event_size=SMALL_LIMIT), SMALL_LIMIT)
 
 
 @each_case("transforms", [[OneChoice], [CumulativeDeltas, OneChoice]])

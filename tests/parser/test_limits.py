@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -230,6 +231,30 @@ def test_recordings_pass_by_exactly_their_own_output(subtests: pytest.Subtests) 
                 assert some_chunks == chunks[: len(some_chunks)]
                 if parser.end != "invalid":  # what is no chunk is told first, if it comes in the same block
                     assert_named(limited, "max_output_size", output.output_size - 1)
+
+
+@pytest.mark.slow
+def test_recordings_pass_by_exactly_their_own_largest_event(subtests: pytest.Subtests) -> None:
+    for path in sorted(shared_data("recordings").glob("*.sse")):
+        with subtests.test(path.stem):
+            body = path.read_bytes()
+            parser, chunks = parsed_with_chunks(body)
+            largest = largest_of(body)
+            limited, same_chunks = parsed_with_chunks(body, 100, max_event_size=largest)
+            assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
+            limited, some_chunks = parsed_with_chunks(body, 100, max_event_size=largest - 1)
+            assert some_chunks == chunks[: len(some_chunks)]
+            assert_named(limited, "max_event_size", largest - 1)
+
+
+def largest_of(body: bytes) -> int:
+    """The size of the largest data of an event, or line that is none, by a plain look at the body."""
+    sizes = []
+    for block in re.split(rb"\n\n|\r\n\r\n", body):
+        lines = [line.partition(b":") for line in block.splitlines()]
+        data = [value.removeprefix(b" ") for name, _, value in lines if name == b"data"]
+        sizes += [len(b"\n".join(data)), *(len(b"".join(line)) for line in lines if line[0] != b"data")]
+    return max(sizes)
 
 
 def pieces_of(text: str, piece: Callable[[str], bytes], size: int = 1000) -> bytes:
