@@ -25,7 +25,6 @@ import hyperframe.frame
 
 HOST: Final = "127.0.0.1"
 TURN: Final = 0.002  # seconds between looking at what is due
-PING_INTERVAL: Final = 0.005  # seconds
 STOP_TIMEOUT: Final = 5.0  # seconds for each thread
 NO_LINGER: Final = struct.pack("ii", 1, 0)
 
@@ -72,10 +71,9 @@ class Drop:
 
 @dataclass(frozen=True)
 class Until:
-    """Wait until this is true, and send data all the while if there are any."""
+    """Wait until this is true."""
 
     condition: Callable[[], bool]
-    meanwhile: bytes = b""
 
 
 # Bytes are a DATA frame; a number is a pause in seconds, `math.inf` until the client resets the stream.
@@ -260,12 +258,8 @@ class Connection:
                 case Drop():
                     self.dropped = step
                     return
-                case Until(condition=condition, meanwhile=b""):
+                case Until(condition=condition):
                     yield condition
-                case Until(condition=condition, meanwhile=data):
-                    while not condition():
-                        self.h2.send_data(stream.id, data)
-                        yield over(PING_INTERVAL)
                 case pause:
                     yield over(pause)
 
