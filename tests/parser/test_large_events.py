@@ -10,7 +10,7 @@ from measured_memory import only_garbage_of_these_tests, traced
 
 from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.parser import event_folder
-from chunkfold.testing import chunk, delta
+from chunkfold.testing import DONE, chunk, delta
 from chunkfold.wire import payload, reading
 
 collecting_is_quick = only_garbage_of_these_tests
@@ -92,6 +92,8 @@ ERRORS = {
     "passed on": b'{"error": {"message": "Provider returned error", "metadata": {"raw": "?"}}}',
     "as a parameter": b'{"error": {"message": "Param Incorrect", "param": "of the request: ?"}}',
     "beside a parameter": b'{"error": {"message": "?", "param": "of the request"}}',
+    "in a choice": b'{"choices": [{"delta": {"content": "Hi"}, "error": {"message": "?"}}]}',
+    "beside a text": b'{"choices": [{"delta": {"content": "?"}, "error": {"message": "Overloaded"}}]}',
     "in a status": b'{"base_resp": {"status_code": 1002, "status_msg": "?"}}',
     "as the answer": b'{"choices": [{"delta": {"content": "?"}, "finish_reason": "error_finish"}]}',
 }
@@ -125,6 +127,31 @@ def assert_at_most_200_mb(body: bytes, before: bytes = HI) -> ChatCompletionPars
         parser.close()
     assert memory.peak < 200 * 10**6 + COST * READ
     return parser
+
+
+LARGE_TEXTS = {
+    "in a delta": delta(content="?"),
+    "under an unknown key": delta(x="?"),
+    "in an error": b'data: {"error": {"message": "?"}}\n\n',
+    "in the error of a choice": b'data: {"choices": [{"delta": {}, "error": {"message": "?"}}]}\n\n',
+    "in a whole completion": b'{"object": "chat.completion", "choices": [{"message": {"content": "?"}}]}\n',
+    "in a completion before the end": b'{"object": "chat.completion", "choices": [{"message": {"content": "?"}}]}\n'
+    + DONE,
+    "in an error as the body": b'{"error": {"message": "?"}}\n',
+}
+
+
+@pytest.mark.parametrize("size", [2 * MIB, pytest.param(FULL, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", LARGE_TEXTS)
+def test_a_large_text_with_halves_of_characters_takes_six_times_its_bytes_at_most(name: str, size: int) -> None:
+    """Was once wrong: all of the text was made again, in parts that took two bytes for each character, before it went."""
+    part = b"\\ud83d" + b"a" * 50_000
+    body = LARGE_TEXTS[name].replace(b"?", part * ((size - 200) // len(part)))
+    with traced() as memory:
+        parser, _ = parsed_with_chunks(body)
+        assert parser.end is not None
+        assert parser.end != "invalid"
+    assert memory.peak < 6 * size
 
 
 TO_REPAIR = {

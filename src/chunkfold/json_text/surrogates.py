@@ -17,7 +17,19 @@ _LONE: Final = re.compile(
 
 def well_formed(text: str) -> str:
     """The text with split pairs joined and lone surrogates as U+FFFD; the same text where it has none."""
-    return "".join(map(_joined, _slices(text))) if _is_split(text) else text
+    holder = [text]
+    make_well_formed(holder, 0)
+    return holder[0]
+
+
+def make_well_formed(holder: Any, key: str | int) -> None:
+    """Change a text in an object or a list as `well_formed` does. If nothing else refers to it, it is freed first."""
+    if _is_split(holder[key]):
+        parts = [*_slices(holder[key])]
+        holder[key] = REPLACEMENT
+        for place, part in enumerate(parts):
+            parts[place] = _joined(part)
+        holder[key] = "".join(parts)
 
 
 def _slices(text: str) -> Iterator[str]:
@@ -56,7 +68,7 @@ def scrub(value: Any) -> Any:
     for holder in containers_in(whole):
         for key in places_in(holder):
             if isinstance(holder[key], str):
-                holder[key] = well_formed(holder[key])
+                make_well_formed(holder, key)
     return whole[0]
 
 

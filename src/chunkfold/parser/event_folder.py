@@ -165,7 +165,8 @@ class EventFolder:
                     self._merger.merge(chunk)
             is_split = any(rule is anomalies.SPLIT_SURROGATES for rule, _ in payload.notes)
             if is_split or self._joiner.is_needed:
-                payload.chunks = [self._joiner.join(chunk, is_split=is_split) for chunk in payload.chunks]
+                for chunk in payload.chunks:
+                    self._joiner.join(chunk, is_split=is_split)
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)
             self.has_progress |= not all(map(is_keep_alive, payload.chunks))
             self._has_chunks = True

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.fold.tool_calls import ToolCalls
-from chunkfold.json_text.surrogates import REPLACEMENT, has_surrogates, scrub, well_formed
-from chunkfold.models.base import validate_leniently
+from chunkfold.json_text.surrogates import REPLACEMENT, make_well_formed, scrub
+from chunkfold.json_text.values import is_list
+from chunkfold.models.base import Model, is_model
 from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with
 
 _MOST_HELD: Final = 1000  # halves at a time: what is held back is kept nowhere else, so no other limit counts it
@@ -31,17 +32,15 @@ class SurrogateJoiner:
         """Whether the next chunk must be passed to `join`, even if it has no half of a character."""
         return self._takes_all or bool(self._held) or self.channels.knows_calls
 
-    def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> ChatCompletionChunk:
-        """The chunk, which may be changed, with whole characters only; `is_split` says that a text has half of one."""
+    def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> None:
+        """Leave only whole characters in a chunk, which is changed; `is_split` says that a text has half of one."""
         for choice in chunk.choices:
             for channel in self.channels.of(choice):
                 if channel.text:
-                    channel.holder[channel.name] = self._whole(channel)
-        if not is_split:
-            return chunk
-        # Elsewhere (names, unknown fields) halves are not joined, because no rule says what continues them.
-        fields = chunk.model_dump(exclude_unset=True)
-        return validate_leniently(ChatCompletionChunk, scrub(fields))[0] if has_surrogates(fields) else chunk
+                    self._join_in(channel)
+        if is_split:
+            # Elsewhere (names, unknown fields) halves are not joined, because no rule says what continues them.
+            _scrub_model(chunk)
 
     def flush(self) -> list[ChatCompletionChunk]:
         """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
@@ -51,14 +50,23 @@ class SurrogateJoiner:
         ]
         return chunks_with(choices)
 
-    def _whole(self, channel: Channel) -> str:
-        text = channel.text
-        if channel.key in self._held:
-            text = self._held.pop(channel.key)[0] + text
-        if "\ud800" <= text[-1] <= "\udbff" and len(self._held) < _MOST_HELD:
-            self._held[channel.key] = (text[-1], channel._replace(holder={}))  # which may be large
-            text = text[:-1]
-        return well_formed(text)
+    def _join_in(self, channel: Channel) -> None:
+        key, holder, name = channel.key, channel.holder, channel.name
+        if key in self._held:
+            holder[name] = self._held.pop(key)[0] + holder[name]
+        if "\ud800" <= (last := holder[name][-1]) <= "\udbff" and len(self._held) < _MOST_HELD:
+            self._held[key] = (last, channel._replace(holder={}))  # which may be large
+            holder[name] = holder[name][:-1]
+        make_well_formed(holder, name)
+
+
+def _scrub_model(model: Model) -> None:
+    """Scrub the fields of a model; in place, since a text may be as large as an event."""
+    for fields in (vars(model), model.__pydantic_extra__ or {}):
+        scrub(fields)
+        for value in fields.values():
+            for inner in filter(is_model, value if is_list(value) else (value,)):
+                _scrub_model(inner)
 
 
 def _delta_of(channel: Channel, text: str) -> ChoiceDelta:

@@ -148,9 +148,9 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 
 def _take_error(event: ServerSentEvent, raw: Any, payload: Payload, *, unambiguous: bool = False) -> None:
     """The error that the raw JSON is, and before it the chunk that came with it, if any."""
+    raw = scrub(raw)
     if is_object(raw) and _has_chunk(raw):
         take_chunk(event, without_error_texts(raw), payload)  # a copy: repairs change it, and the error shows it
-    raw = scrub(raw)
     payload.error = api_error(error_value(raw, unambiguous=unambiguous), raw)
 
 
