@@ -4,15 +4,17 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+import made_streams
 import pytest
 from cases import each_case
 from copies import pickled
+from hypothesis import given, settings
 from limited import assert_named
 from linear import assert_linear
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.testing import choice, chunk
+from chunkfold.testing import choice, chunk, delta, fragment
 
 
 @pytest.mark.slow
@@ -63,6 +65,15 @@ REPLACED: dict[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
+# Many of them, each with a number.
+MANY: dict[str, Callable[[int], bytes]] = {
+    "choices": lambda n: chunk({"index": n, "delta": {"content": "a"}}),
+    "calls": lambda n: delta(tool_calls=[fragment(n, f"c{n}", "f", "{}")]),
+    "reasoning details": lambda n: delta(reasoning_details=[{"type": "reasoning.text", "index": n, "text": "a"}]),
+    "content parts": lambda n: delta(content=[{"type": "x", "y": n}]),
+}
+
+
 def measured_values(fold: StreamFold) -> list[object]:
     """The keys of the values that are kept for their sizes; of lists that grow the key is a number."""
     return [key for key in fold._footprint._measured if isinstance(key, tuple)]
@@ -83,6 +94,33 @@ def test_all_that_is_kept_is_measured_until_it_is_replaced(name: str) -> None:
     assert size_with({"y": "b" * 20_000}) - small == 19_999
     assert size_with({"y": "a"}) == small
     assert measured_values(fold) == []  # what was replaced is not kept for its size
+
+
+@settings(max_examples=200)
+@given(made_streams.STREAMS)
+def test_what_changed_is_measured_again(stream: made_streams.Stream) -> None:
+    """Choices, calls and blocks keep their sizes until they change."""
+    often, once = ChatCompletionParser(), ChatCompletionParser()
+    for data in stream.pieces:
+        for parser in (often, once):
+            parser.feed(data)
+        often._fold.measure()
+    for parser in (often, once):
+        parser.close()
+    assert often._fold.measure() == once._fold.measure()
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_what_did_not_change_is_not_measured_again(name: str) -> None:
+    """Was once wrong: near the limit, all calls were measured again for each two thousand of them."""
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(map(MANY[name], range(2000))))
+    fold = parser._fold
+    size = fold.measure()
+    before = fold._footprint.visited
+    parser.feed(MANY[name](2000))
+    assert size < fold.measure() < 1.01 * size
+    assert fold._footprint.visited - before < 2500
 
 
 GROWING: dict[str, Callable[[list[Any]], dict[str, Any]]] = {

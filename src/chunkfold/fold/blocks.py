@@ -29,7 +29,7 @@ class Blocks:
 
     def kept(self) -> Kept:
         """What they keep; see `footprint`."""
-        return Kept((self._blocks, self._last_of), (self._by_index,))
+        return Kept(([*self._last_of],), (self._by_index,), settled=self._blocks)
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -106,10 +106,11 @@ class Blocks:
 class _Block:
     """One block while it is assembled; texts are joined from buffers, so that many pieces stay linear."""
 
-    __slots__ = ("_kind", "_lists", "_texts", "fields")
+    __slots__ = ("_kind", "_lists", "_texts", "fields", "measured")
 
     def __init__(self, kind: BlockKind) -> None:
         self.fields: dict[str, Any] = {}
+        self.measured = 0  # see `footprint`
         self._kind = kind
         self._texts: dict[str, TextBuffer] = {}
         self._lists: dict[str, Blocks] = {}  # parts inside a part
@@ -149,6 +150,7 @@ class _Block:
 
     def add(self, fragment: dict[str, Any], *, appends: bool) -> None:
         """Fold a fragment in, its texts only if they are to be appended."""
+        self.measured = 0
         appended, lists = self._kind.appended, self._kind.lists
         for key, value in fragment.items():
             if key in appended and isinstance(value, str):
@@ -171,6 +173,7 @@ class _Block:
 
     def append(self, key: str, value: str) -> None:
         """Append to one of the texts, which may be that of the last nested part."""
+        self.measured = 0
         text = self._texts.get(key)
         if text is None:
             if key in self._lists:

@@ -58,7 +58,7 @@ class ChoiceState:
     __slots__ = (
         *("_last_part", "audio", "blocks", "content_parts", "extra", "finish_reason", "function_call", "in_thought"),
         *("index", "lists", "log", "logprobs", "logprobs_extra", "message", "message_extra", "observer", "order"),
-        *("head", "is_late", "role", "texts", "tool_calls", "tool_messages"),
+        *("head", "is_late", "measured", "role", "texts", "tool_calls", "tool_messages"),
     )
 
     def __init__(
@@ -70,6 +70,7 @@ class ChoiceState:
         self.observer = observer
         self.role: str | None = None
         self.finish_reason: str | None = None
+        self.measured = 0  # see `footprint`
         self.is_late = False  # the last delta came after the finish reason; what is usual never does
         # Content, refusal, reasoning, and raw fields that append.
         self.texts: defaultdict[str, TextBuffer] = defaultdict(TextBuffer)

@@ -2,10 +2,10 @@
 
 The estimate visits the current content, so no running sum is needed. It depends on the content alone, not on how much
 of it is shared or how the interpreter stores it. Content that only grows at its end is not measured twice, nor are
-unknown fields until they are replaced.
+unknown fields until they are replaced, nor choices and calls until they change.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -33,6 +33,8 @@ class Kept(NamedTuple):
     growing: Iterable[list[Any] | dict[Any, Any]] = ()
     # Objects whose values it replaces. It never changes one, but may add to a list.
     replaced: Iterable[Mapping[str, Any]] = ()
+    # States of which there may be many. Each keeps its size as `measured`, which is 0 once it changes.
+    settled: Collection[Any] = ()
 
 
 class Footprint:
@@ -87,7 +89,13 @@ class Footprint:
                 kept: Kept = value.kept()  # most parts are empty
                 size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
                 size += sum(self._of_replaced(part) for part in kept.replaced if part)
+                size += sum(state.measured or self._settle(state) for state in kept.settled)
+                self.visited += len(kept.settled)
                 unseen += filter(None, kept.parts)
+        return size
+
+    def _settle(self, state: Any) -> int:
+        state.measured = size = self._of(state)
         return size
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:

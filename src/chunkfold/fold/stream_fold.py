@@ -83,7 +83,8 @@ class StreamFold:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self.states, self.head.fields), replaced=(self.extra, {"usage": self._usage}))
+        replaced = (self.extra, {"usage": self._usage})
+        return Kept((self.head.fields,), (self.states,), replaced, settled=self.states.values())
 
     @property
     def all_finished(self) -> bool:
@@ -133,6 +134,7 @@ class StreamFold:
             return False
         self.chunks += 1
         self.follows_template = False
+        state.measured = 0
         if head.notes:
             self.log.note_all(head.notes)
         self.output_size += self.add_usual(state, chunk)
@@ -149,6 +151,7 @@ class StreamFold:
         if state.finish_reason is not None or head is not self.head.usual:
             return False
         self.chunks += count
+        state.measured = 0
         if self.head.notes:
             self.log.note_all(self.head.notes * count)
         self.output_size += rule(state, value)
@@ -263,6 +266,7 @@ class StreamFold:
         added = chunks_with(gaps)
         self.chunks += len(added)
         for state in self.all_states():
+            state.measured = 0
             if state.tool_calls is not None:
                 state.tool_calls.finish()
             state.role = role_of(state)
@@ -306,6 +310,7 @@ class StreamFold:
         state = self.states.get(index)
         if state is None:
             state = self.states[index] = ChoiceState(index, self.log, self.head.fields, self.observer)
+        state.measured = 0
         present = choice.__pydantic_fields_set__
         if "index" not in present:
             self.log.note(anomalies.INDEX_MISSING)

@@ -56,6 +56,7 @@ class ToolCall:
     extra: dict[str, Any] = field(default_factory=new_dict)
     part_extra: dict[str, Any] = field(default_factory=new_dict)  # of its function, or its custom tool
     _name: TextBuffer = field(default_factory=TextBuffer)
+    measured: int = 0  # see `footprint`
     # Its arguments without leading blanks, None once they cannot be only a placeholder.
     _start: str | None = ""
     _judged: int = 0  # how many times
@@ -74,7 +75,7 @@ class ToolCall:
 
     def without_text(self) -> "ToolCall":
         """An independent copy without the arguments, for routing."""
-        return replace(self, _name=copy(self._name), arguments=TextBuffer())
+        return replace(self, _name=copy(self._name), arguments=TextBuffer(), measured=0)
 
     def is_open(self) -> bool:
         """Whether the client is to run it, and its arguments are still missing or cut.

@@ -36,7 +36,7 @@ class ToolCalls:
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self.calls,), (self._by_id, self._by_index))
+        return Kept((), (self._by_id, self._by_index), settled=self.calls)
 
     def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int] | None:
         """The call that a fragment belongs to, and how many characters the fragment added to its name.
@@ -68,6 +68,7 @@ class ToolCalls:
             call.type = type_
             self._count_client_side(call)
         self.last = call
+        call.measured = 0
         if function is not None and function.__pydantic_extra__:
             # It counts if no other arguments come (CF310).
             call.has_empty_object |= function.__pydantic_extra__.get("arguments") in ({}, [])
@@ -80,7 +81,7 @@ class ToolCalls:
         """From now on the id identifies this call; it becomes the call's `id` if that has none yet."""
         self._by_id[id_] = call
         if call.id is None:
-            call.id = id_
+            call.id, call.measured = id_, 0
             self._count_client_side(call)
 
     def without_texts(self) -> "ToolCalls":
@@ -96,6 +97,7 @@ class ToolCalls:
     def extend(self, index: int, text: str) -> ToolCall:
         """Fold a fragment that has nothing but its index and a text; return the call at this index, which has some."""
         call = self._by_index[index]
+        call.measured = 0
         call.extend(text, self._log)
         return call
 
