@@ -8,7 +8,7 @@ import made_streams
 import pytest
 from cases import each_case
 from copies import pickled
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from limited import assert_named
 from linear import assert_linear
 
@@ -96,8 +96,17 @@ def test_all_that_is_kept_is_measured_until_it_is_replaced(name: str) -> None:
     assert measured_values(fold) == []  # what was replaced is not kept for its size
 
 
+CALL = [fragment(0, "call_a", "f", ""), *(fragment(0, arguments=f"word {n}") for n in range(9))]
+
+
+def deltas(*every: dict[str, Any]) -> made_streams.Stream:
+    return made_streams.Stream([delta(**fields) for fields in every])
+
+
 @settings(max_examples=200)
 @given(made_streams.STREAMS)
+@example(deltas(*({"tool_calls": [call]} for call in CALL)))  # read by a template, like the next one
+@example(deltas(*({"reasoning_details": [{"type": "reasoning.text", "text": f"word {n}"}]} for n in range(9))))
 def test_what_changed_is_measured_again(stream: made_streams.Stream) -> None:
     """Choices, calls and blocks keep their sizes until they change."""
     often, once = ChatCompletionParser(), ChatCompletionParser()
