@@ -129,6 +129,16 @@ def assert_at_most_200_mb(body: bytes, before: bytes = HI) -> ChatCompletionPars
     return parser
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["errors", "detail", "error"])
+def test_an_error_of_many_texts_takes_at_most_200_mb(name: str) -> None:
+    body = b'data: {"%b": [' % name.encode() + b'"\\ude00%b",' % (b"a" * 100) * 249_000 + b"1]}\n\n"
+    with traced() as memory:
+        parser, _ = parsed_with_chunks(body)
+    assert isinstance(parser.error, APIError)
+    assert memory.peak < 200 * 10**6
+
+
 LARGE_TEXTS = {
     "in a delta": delta(content="?"),
     "under an unknown key": delta(x="?"),

@@ -540,3 +540,11 @@ def test_the_place_in_the_request_that_is_wrong() -> None:
     assert failure({"detail": [{"loc": [], "msg": "x"}, {"loc": "body"}, 5]}).param is None
     assert len(failure({"detail": [{"loc": ["a"] * 1000, "msg": "x"}]}).param or "") < 30
     assert len(failure({"detail": [{"loc": ["a" * 1000], "msg": "x"}]}).param or "") < 60
+
+
+def test_of_a_list_of_messages_the_first_hundred_are_joined() -> None:
+    """Was once wrong: an event may have a hundred thousand, and all of them were copied."""
+    detail = [{"msg": ""}, *({"msg": f"x{n}"} for n in range(102))]
+    error = failure({"detail": detail})
+    assert error.error.message == "; ".join(f"x{n}" for n in range(100))
+    assert error.raw == {"detail": detail}

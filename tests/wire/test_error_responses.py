@@ -1,17 +1,20 @@
 """HTTP errors: what the response and its body say, how long to wait, the id of the request, redirects."""
 
 import json
+from collections.abc import Callable
 from email.message import Message
 from typing import Any
 
 import pytest
 from cases import each_case
 from error_bodies import ANY, INNER, LIMITED, NO_MESSAGE, data, failure
+from measured_memory import traced
 from parsed_bodies import parsed
 
 from chunkfold import (
     APIStatusError,
     ChatCompletionParser,
+    LimitExceededError,
     StreamEnd,
     error_from_response,
 )
@@ -159,6 +162,21 @@ def test_a_refusal_that_only_looks_like_an_event_is_quoted(body: bytes) -> None:
 )
 def test_a_response_without_a_message_is_quoted(body: bytes, told: str) -> None:
     assert str(error_from_response(400, {}, body)) == f"HTTP 400: {NO_MESSAGE}{told}"
+
+
+@each_case("kind", [bytes, bytearray, memoryview])
+def test_of_a_large_body_only_the_beginning_is_read(kind: Callable[[bytes], Any]) -> None:
+    """Was once wrong: a list of 32 MiB took a gigabyte and ten seconds."""
+    padding = "x" * (2**16 - len('{"error":{"message":"m"},"a":""}'))
+    body = compact_json({"error": {"message": "m"}, "a": padding})
+    error = error_from_response(500, {}, kind(body))
+    assert (str(error), error.raw, error.__cause__) == ("HTTP 500: m", json.loads(body), None)
+    with traced() as memory:
+        error = error_from_response(500, {}, kind(b"[" + b"1," * 10**6 + b"1]"))
+    assert memory.peak < 10**7
+    assert error.raw == "[" + "1," * (2**15 - 1) + "1"
+    assert isinstance(error.__cause__, LimitExceededError)
+    assert (error.__cause__.limit, error.__cause__.value) == ("max_error_body", 2**16)
 
 
 @each_case("body", [b'{"error":{"message":"bad\n: worse"}}', b'{"error"\n:{"message":"bad : worse"}}'])

@@ -7,15 +7,14 @@ if none is set, five seconds from its first bytes.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from chunkfold.errors import ChunkfoldError, InvalidStreamError, exceeded
+from chunkfold.errors import ChunkfoldError, InvalidStreamError
 from chunkfold.parser.endings import Stop
-from chunkfold.wire.bodies import error_from_response
+from chunkfold.wire.bodies import MAX_ERROR_BODY, error_from_response
 
 if TYPE_CHECKING:
     from chunkfold.models.chunk import ChatCompletionChunk
 
 MAX_BODY_SECONDS: Final = 5.0  # from the first bytes of the body, unless a deadline is given
-MAX_ERROR_BODY: Final = 64 * 2**10  # bytes
 
 
 class RefusedBody:
@@ -50,8 +49,6 @@ class RefusedBody:
     def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
         """Take nothing more. The error is always the one for the status; any other error becomes its cause."""
         self.stop = Stop.LEFT if stop is Stop.LEFT else Stop.ERROR
-        if error is None and len(self._body) > MAX_ERROR_BODY:
-            error = exceeded("max_error_body", MAX_ERROR_BODY)
-        self.error = error_from_response(self._status_code, self._headers, bytes(self._body[:MAX_ERROR_BODY]))
+        self.error = error_from_response(self._status_code, self._headers, self._body)
         if error is not None:
             self.error.__cause__ = error

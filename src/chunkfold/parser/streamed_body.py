@@ -18,9 +18,8 @@ from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.parser.endings import Stop, not_an_event_stream
 from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions
-from chunkfold.parser.refused_body import MAX_ERROR_BODY
 from chunkfold.wire import raw_data
-from chunkfold.wire.bodies import opening_error, parse_body
+from chunkfold.wire.bodies import MAX_ERROR_BODY, opening_error, parse_body
 from chunkfold.wire.payload import Payload, parse_slowly
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from chunkfold import anomalies
 from chunkfold.arguments import check_count, check_instance
-from chunkfold.errors import APIStatusError
+from chunkfold.errors import APIStatusError, exceeded
 from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object
@@ -17,6 +17,7 @@ from chunkfold.wire.payload import Payload, take_chunk, take_object
 from chunkfold.wire.raw_data import error_comment, value_of
 from chunkfold.wire.reading import read_json, unwrapped
 
+MAX_ERROR_BODY: Final = 64 * 2**10  # bytes of the body of a refused response
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 _COMMENT: Final = re.compile(rb"(?<=[\r\n]):")
@@ -109,7 +110,8 @@ def error_from_response(
     Args:
         status_code: The response's status.
         headers: Its headers; the case of their names does not matter.
-        body: Its body, or the part of it that was read.
+        body: Its body, or the part of it that was read. Only its first 64 KiB are used; the `__cause__` is a
+            `LimitExceededError` if it has more.
 
     Raises:
         TypeError: The status is not an int, the body is not bytes, or the headers are not a mapping.
@@ -118,9 +120,13 @@ def error_from_response(
     check_instance("status_code", status_code, int, "an int")
     check_count("status_code", status_code)
     check_instance("body", body, (bytes, bytearray, memoryview), "bytes")
-    body = bytes(body).removeprefix(BOM)
+    whole = bytes(body)
+    body = whole[:MAX_ERROR_BODY].removeprefix(BOM)
     read, quoted = _read_and_quoted(body)
     text = (
         "a compressed body: pass the decoded one" if is_compressed(body) else quoted.decode("utf-8", "replace").strip()
     )
-    return api_status_error(status_code, Headers(headers), value_of(_without_comments(read)), text)
+    error = api_status_error(status_code, Headers(headers), value_of(_without_comments(read)), text)
+    if len(whole) > MAX_ERROR_BODY:
+        error.__cause__ = exceeded("max_error_body", MAX_ERROR_BODY)
+    return error

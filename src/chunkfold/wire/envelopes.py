@@ -6,6 +6,7 @@ The shapes are tried in a fixed order (see `find_error`); `is_only_chunk` quickl
 """
 
 import re
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from chunkfold import anomalies
@@ -34,6 +35,7 @@ _TEXT_IS_ERROR: Final = "error_finish"
 _EVENT_AS_TEXT: Final = re.compile(r"\s*(?:id:\S*\s+)?event:\s*error\s+:HTTP_STATUS/(\d+)\s+data:(.*)", re.DOTALL)
 _GOOD_WORDS: Final = ("0", "200", "ok", "success", "succeeded", "completed")
 _MESSAGES: Final = ("delta", "message")
+_MOST_JOINED: Final = 100  # messages of a list
 LONGEST_JOINED: Final = 2**16  # characters of a message that is joined to others; it may be as large as the event
 _ANTHROPIC_EVENTS: Final = (
     *("message_start", "message_delta", "message_stop"),
@@ -238,7 +240,7 @@ def message_of(value: Any, levels: int = 4) -> str | None:
         return value or None
     if levels and is_list(value):
         texts = filter(None, (message_of(item, levels - 1) for item in value))
-        return "; ".join(text[:LONGEST_JOINED] for text in texts) or None
+        return "; ".join(text[:LONGEST_JOINED] for text in islice(texts, _MOST_JOINED)) or None
     if is_object(value):
         return first_message(value, levels - 1) if levels else None
     return None if value is None or value is True else excerpt(value)
