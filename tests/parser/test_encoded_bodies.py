@@ -2,6 +2,7 @@
 
 import gzip
 from functools import cache
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,6 +98,15 @@ async def test_a_body_that_explodes_without_end(library: Any, front: Any) -> Non
     sent = compressed(b":" + b"x" * 2**16 + b"\n\n", size=40 * 2**20)
     stream, _ = await answered(encoded(sent), library, front)
     assert (stream.error.limit, stream.error.value) == ("max_expansion", 100)
+
+
+async def test_a_body_that_expands_less_may_be_large(library: Any, front: Any) -> None:
+    """Some sixty times here: each line begins with what cannot be compressed."""
+    line = b":" + Random(1).randbytes(1000).hex().encode() + b"x" * 2**16 + b"\n\n"
+    sent = compressed(line, HI + STOP, size=40 * 2**20)
+    assert 30 < 40 * 2**20 / len(sent) < 90
+    stream, _ = await answered(encoded(sent), library, front)
+    assert (stream.end, stream.error) == ("finished", None)
 
 
 @by_turns("encoding", ["identity, GZIP", "none", "utf-8", "null", "x-unheard-of", "gzip, none"])
