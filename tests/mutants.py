@@ -29,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "src" / "chunkfold"
 PACKAGES = ("event_stream", "wire", "models", "json_text", "fold", "events", "parser", "stream")
-QUICK = ("wire", "event_stream", "json_text", "models", "events", "transforms", "test_errors.py")
+QUICK = ("wire", "event_stream", "json_text", "models", "events", "transforms", "test_errors.py", "test_arguments.py")
 TESTS = (*QUICK, "test_catalogue.py", "kit/test_hostile.py", "parser", "fold", "promises", "stream")
 SURVIVED, KILLED, TIMED_OUT, HARMLESS = "survived", "killed", "timed out", "equivalent"
 TIME_LIMIT = 600  # seconds, of each of the two runs

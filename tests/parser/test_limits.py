@@ -38,7 +38,7 @@ from chunkfold import (
     ChatCompletionParser,
     LimitExceededError,
 )
-from chunkfold.testing import DONE, choice, chunk, cut, delta, event
+from chunkfold.testing import DONE, choice, chunk, cut, delta, event, fragment
 
 collecting_is_quick = only_garbage_of_these_tests
 
@@ -313,6 +313,13 @@ def test_what_is_replaced_is_not_added_up() -> None:
     for _ in range(100):
         parser.feed(body)
     assert parser.end is None
+
+
+@each_case("again", [fragment(0, None, "f"), fragment(0, "a", "f"), fragment(0, "a", "g")])
+def test_a_name_that_is_sent_again_or_too_late_is_no_output(again: dict[str, Any]) -> None:
+    parser = ChatCompletionParser(max_output_size=len("f{}"))
+    parser.feed(delta(tool_calls=[fragment(0, "a", "f", "{}")]) + delta(tool_calls=[again]) * 2)
+    assert parser.error is None
 
 
 def test_behind_the_end_no_error_field_is_read() -> None:
