@@ -36,18 +36,18 @@ KINDS: dict[str, Callable[[int], bytes]] = {  # the event with this number
 WAYS = ("validated", "fed", "folded")
 # For each way to take an event the most calls for one that comes alone, and for each of many in one read.
 MOST = {
-    "text": ((14, 7), (14, 6), (10, 1)),
-    "text and padding": ((15, 8), (14, 6), (10, 1)),
+    "text": ((14, 7), (15, 6), (11, 1)),
+    "text and padding": ((15, 8), (15, 6), (11, 1)),
     "text and usage": ((26, 19), (22, 9), (17, 3)),
-    "text and tokens": ((23, 16), (22, 15), (18, 10)),
-    "text of choices in turn": ((14, 7), (14, 11), (10, 6)),
-    "usage of choices in turn": ((25, 18), (19, 15), (14, 9)),
-    "reasoning": ((16, 9), (16, 6), (12, 1)),
-    "details": ((31, 24), (21, 7), (16, 1)),
-    "summaries": ((32, 25), (21, 7), (16, 1)),
-    "details beside reasoning": ((33, 26), (22, 8), (17, 2)),
-    "thinking parts": ((61, 54), (24, 8), (19, 2)),
-    "arguments": ((19, 12), (18, 9), (11, 1)),
+    "text and tokens": ((23, 16), (22, 16), (18, 11)),
+    "text of choices in turn": ((14, 7), (15, 11), (11, 6)),
+    "usage of choices in turn": ((26, 19), (20, 16), (15, 10)),
+    "reasoning": ((17, 10), (18, 6), (14, 1)),
+    "details": ((33, 26), (21, 7), (16, 1)),
+    "summaries": ((34, 27), (21, 7), (16, 1)),
+    "details beside reasoning": ((35, 28), (22, 8), (17, 2)),
+    "thinking parts": ((64, 57), (25, 8), (20, 2)),
+    "arguments": ((19, 12), (19, 9), (12, 1)),
 }
 
 

@@ -1,10 +1,12 @@
 """A buffer for text that grows in many small pieces, with little memory beyond its characters."""
 
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_LARGE: Final = 2**16  # characters; from 3.12 on, the interpreter's buffer makes two copies of what is written
 
 
 class TextBuffer:
@@ -13,7 +15,7 @@ class TextBuffer:
     If you write many pieces, call `compact` occasionally to join them.
     """
 
-    __slots__ = ("_done", "_is_lost", "_open", "_pieces", "_pieces_size", "write")
+    __slots__ = ("_done", "_is_lost", "_open", "_pieces", "_pieces_size", "_write")
 
     def __init__(self, text: str = "") -> None:
         self._done = text
@@ -21,11 +23,20 @@ class TextBuffer:
         self._pieces: list[str] = []
         self._pieces_size = 0
         self._open = StringIO()
-        self.write: Callable[[str], int] = self._open.write  # appends; returns how many characters
+        self._write: Callable[[str], int] = self._open.write
 
     def __reduce__(self) -> "tuple[type[TextBuffer], tuple[str]]":
-        """Copied and pickled by its text: a copy of `write` would write here."""
+        """Copied and pickled by its text: a copy of `_write` would write here."""
         return TextBuffer, (self.getvalue(),)
+
+    def write(self, text: str) -> int:
+        """Append a text, which is not copied if it is large; return how many characters it has."""
+        if len(text) < _LARGE:
+            return self._write(text)
+        self.compact()
+        self._pieces += [text]
+        self._pieces_size += len(text)
+        return len(text)
 
     def tell(self) -> int:
         """How many characters there are."""
@@ -54,7 +65,7 @@ class TextBuffer:
             if self._open is opened:  # else another thread, which reads the text too, was faster
                 self._pieces += written
                 self._pieces_size += size
-                self._open, self.write = empty, empty.write
+                self._open, self._write = empty, empty.write
         if self._pieces_size > len(self._done) // 32:
             self._join()
 
