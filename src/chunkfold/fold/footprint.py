@@ -45,6 +45,8 @@ class Footprint:
         # What is not measured again, by its identity, with its measured length and its size.
         self._measured: dict[int, tuple[object, int, int]] = {}
         self._known = self._measured  # what the last measuring found, while the next one runs
+        # The same of each settled state, which is not forgotten while the state does not change.
+        self._settled: dict[int, tuple[object, dict[int, tuple[object, int, int]]]] = {}
 
     def __reduce__(self) -> "tuple[type[Footprint], tuple[()]]":
         """Copied and pickled without sizes, since a copy of what was measured has another identity."""
@@ -95,7 +97,14 @@ class Footprint:
         return size
 
     def _settle(self, state: Any) -> int:
+        """The size of a state that changed; of what only grew in it, only what is new is measured."""
+        around = self._known, self._measured
+        _, self._known = self._settled.get(id(state), (state, {}))
+        self._measured = {}
         state.measured = size = self._of(state)
+        if self._known or self._measured:
+            self._settled[id(state)] = (state, self._measured)
+        self._known, self._measured = around
         return size
 
     def _of_growing(self, part: list[Any] | dict[Any, Any]) -> int:
