@@ -254,6 +254,38 @@ def test_two_threads_that_wait_on_one_connection(library: Any) -> None:
     assert other == 7.0
 
 
+def test_a_thread_begins_to_wait_while_the_one_before_it_tidies_up(library: Any) -> None:
+    """Was once wrong: the second found what the first had just removed, and waited without a limit."""
+    second_begins, first_is_through = threading.Event(), threading.Event()
+
+    class HandedOver(NetworkStream):
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            if name == "read" and threading.current_thread() is not first and not second_begins.is_set():
+                second_begins.set()
+                assert first_is_through.wait(PATIENCE)
+            return value
+
+    first, network_stream = threading.current_thread(), HandedOver()
+    with ThreadPoolExecutor(1) as elsewhere:
+        second: list[Future[None]] = []
+
+        def first_after_done() -> None:
+            second.append(
+                elsewhere.submit(read_and_close, library, network_stream, lambda: network_stream.read(1, 6.0))
+            )
+            assert second_begins.wait(PATIENCE)
+            network_stream.read(1, timeout=5.0)
+
+        read_and_close(library, network_stream, first_after_done)
+        first_is_through.set()
+        second[0].result(PATIENCE)
+    network_stream.read(1, timeout=7.0)
+    *hurried, other = network_stream.timeouts
+    assert [timeout is not None and timeout <= 0.1 for timeout in hurried] == [True, True]
+    assert other == 7.0
+
+
 def test_threads_that_share_a_client(library: Any) -> None:
     def ask(client: Any, url: str) -> None:
         for _ in range(10):

@@ -89,10 +89,11 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
     network_stream: Any = None
     with suppress(AttributeError):  # there is no network stream, or one of another library
         network_stream = response.extensions.get("network_stream")
-        if not isinstance(network_stream.read, _BoundedRead):
-            network_stream.read = _BoundedRead(network_stream.read)
-        network_stream.read.deadlines[threading.get_ident()] = deadline
-        bounded = network_stream.read
+        read = network_stream.read
+        replacement = read if isinstance(read, _BoundedRead) else _BoundedRead(read)
+        replacement.deadlines[threading.get_ident()] = deadline
+        network_stream.read = replacement  # again, if the thread that had the connection before just removed it
+        bounded = replacement
     if bounded is None:
         yield False  # not while that error is handled: it would be the context of what the reader's code raises
         return
@@ -100,7 +101,7 @@ def reads_until(response: Any, deadline: float) -> Generator[bool]:
         yield True
     finally:
         del bounded.deadlines[threading.get_ident()]
-        # Without a lock, see `reuse`: a thread that has the connection by now has yet to send its request.
+        # Without a lock, see `reuse`: no other thread runs between the look at the deadlines and the assignment.
         if not bounded.deadlines and network_stream.read is bounded:
             network_stream.read = bounded.read
 
