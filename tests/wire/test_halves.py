@@ -138,6 +138,13 @@ def test_one_event_alone_keeps_the_half_at_its_edge() -> None:
     assert noted(payload) == {"CF211"}
 
 
+def test_beside_an_error_each_half_is_replaced() -> None:
+    payload = parse({**chunk({"content": "\ude00 is a\ud83d"}), "error": {"message": "Overloaded\ud83d"}})
+    assert payload.chunks[0].text == "\ufffd is a\ufffd"
+    assert str(payload.error) == "Overloaded\ufffd"
+    assert noted(payload) >= {"CF211"}
+
+
 @each_case(
     ("fragments", "expected"),
     [

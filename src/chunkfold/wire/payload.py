@@ -59,7 +59,8 @@ class Payload(ShortRepr):
 def parse_payload(event: ServerSentEvent) -> Payload:
     """Parse one event. Never raises for its content: an error is in the result.
 
-    Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
+    Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves. Beside an
+    error it becomes U+FFFD.
 
     Raises:
         TypeError: It is not a `ServerSentEvent`, or its data is not bytes.
