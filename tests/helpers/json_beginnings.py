@@ -7,13 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from chunkfold import PartialJSON
 from chunkfold.testing import StreamBuilder
-
-often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
 
 
 def partial(text: str, as_type: Any = None, **options: Any) -> Any:

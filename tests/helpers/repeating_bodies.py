@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import made_streams
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from invariants.holding import plain
 from made_streams import STOP
@@ -31,9 +30,6 @@ from chunkfold.parser.template import EventTemplate
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.testing import DONE, HEAD, ManualClock, choice, delta, event, fragment
 from chunkfold.testing.wire import compact_json
-
-often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
-
 
 FIRST = delta(role="assistant", content="")
 HELLO = delta(content="Hello")

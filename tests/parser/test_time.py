@@ -392,7 +392,7 @@ def readings_of(call: Callable[[Clock], object]) -> int:
     return clock.readings
 
 
-@each_case("data", [b"", PING, HI, HI * 20, LARGE_TEXT, LARGE_SILENCE, STOP + DONE, ERROR])
+@each_case("data", [b"", PING, HI, HI * 20, LARGE_TEXT, LARGE_SILENCE, b":" * 2**20 + b"\n\n", STOP + DONE, ERROR])
 @each_case("options", [{}, OPTIONS], ids=["no deadlines", "deadlines"])
 def test_the_clock_is_read_once_per_read(data: bytes, options: dict[str, Any]) -> None:
     """And once when the parser is made, if it is not told when the request was sent."""

@@ -23,7 +23,6 @@ from repeating_bodies import (
     Read,
     Result,
     each_validated,
-    often,
     parsed,
     prepared,
     result_of,
@@ -125,7 +124,6 @@ def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], R
     return [plain(chunk) for chunk in chunks], result_of(parser, seen, [], "")
 
 
-@often
 @given(READS, OPTIONS, SIZES)
 def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: dict[str, Any], size: int) -> None:
     with each_validated():
@@ -136,7 +134,6 @@ def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: 
             assert stream(reads, options) == ([] if name.endswith("read") else chunks, result), name
 
 
-@often
 @given(READS, SIZES)
 def test_events_are_the_parsers_whatever_the_slices(reads: list[Read], size: int) -> None:
     fed = parsed([read for read in reads if read.data], False, NO_OPTIONS)

@@ -101,6 +101,8 @@ async def test_read_after_some_items(front: Any, pieces: list[bytes], view: str,
         assert (completion.text, completion.finish_reason) == ("Hello world", "stop")
         assert stream.completion() == completion
         assert await stream.read() == completion
+        with pytest.raises(StreamConsumedError):
+            VIEWS_OF_TEXT[view](stream)
 
 
 async def test_read_raises_what_went_wrong_every_time(front: Any) -> None:
