@@ -20,6 +20,7 @@ def each_case(
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     cases = list(_named(arguments, values, ids))
+    assert cases, "each_case has no cases"
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function)
