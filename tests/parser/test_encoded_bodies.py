@@ -74,7 +74,7 @@ UNASKED = (0, "expected at most 0 content encodings that were not requested, rec
 ENCODINGS = {
     "gzip, gzip": TWICE,
     "deflate, gzip": TWICE,
-    "gzip , identity,gzip": TWICE,
+    "gzip , identity,GZIP": TWICE,
     "br": UNASKED,
     "zstd": UNASKED,
 }
