@@ -138,11 +138,19 @@ def test_one_event_alone_keeps_the_half_at_its_edge() -> None:
     assert noted(payload) == {"CF211"}
 
 
-def test_beside_an_error_each_half_is_replaced() -> None:
-    payload = parse({**chunk({"content": "\ude00 is a\ud83d"}), "error": {"message": "Overloaded\ud83d"}})
-    assert payload.chunks[0].text == "\ufffd is a\ufffd"
+@each_case(("size", "text"), [(10, "\ude00 is a\ud83d"), (2**20, "\ufffd is a\ufffd")])
+def test_beside_an_error_a_half_at_an_edge_is_kept_unless_the_event_is_large(size: int, text: str) -> None:
+    error = {"message": "Overloaded\ud83d", "padding": "x" * size}
+    payload = parse({**chunk({"content": "\ude00 is a\ud83d"}), "error": error})
+    assert payload.chunks[0].text == text
     assert str(payload.error) == "Overloaded\ufffd"
     assert noted(payload) >= {"CF211"}
+
+
+def test_halves_are_joined_where_an_error_comes_with_the_second() -> None:
+    second = {**chunk({"content": "\ude00b"}), "error": {"message": "Overloaded"}}
+    parser = parsed(stream(chunk({"content": "a\ud83d"}), second))
+    assert (parser.snapshot.text, parser.end) == ("a\U0001f600b", "failed")
 
 
 @each_case(

@@ -7,7 +7,7 @@ than a plain chunk, take the slow path: parse, look for an error, repair, valida
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from chunkfold import anomalies
 from chunkfold.arguments import check_instance
@@ -31,6 +31,8 @@ from chunkfold.wire.envelopes import (
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, UnreadableError, read_json, unwrapped
 from chunkfold.wire.repairs import repaired_chunk
+
+_LARGE: Final = 2**20  # bytes of an event
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 chunk_from_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
@@ -59,8 +61,7 @@ class Payload(ShortRepr):
 def parse_payload(event: ServerSentEvent) -> Payload:
     """Parse one event. Never raises for its content: an error is in the result.
 
-    Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves. Beside an
-    error it becomes U+FFFD.
+    Half a surrogate pair at the edge of a text stays in the chunk; `ChatCompletionParser` joins the halves.
 
     Raises:
         TypeError: It is not a `ServerSentEvent`, or its data is not bytes.
@@ -148,10 +149,16 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
 
 
 def _take_error(event: ServerSentEvent, raw: Any, payload: Payload, *, unambiguous: bool = False) -> None:
-    """The error that the raw JSON is, and before it the chunk that came with it, if any."""
-    raw = scrub(raw)
+    """The error that the raw JSON is, and before it the chunk that came with it, if any.
+
+    The chunk keeps halves of characters, which may be joined, but not in a large event: the chunk and the error would
+    each have a text of their own.
+    """
+    if len(event.data) > _LARGE:
+        raw = scrub(raw)
     if is_object(raw) and _has_chunk(raw):
         take_chunk(event, without_error_texts(raw), payload)  # a copy: repairs change it, and the error shows it
+    raw = scrub(raw)
     payload.error = api_error(error_value(raw, unambiguous=unambiguous), raw)
 
 
