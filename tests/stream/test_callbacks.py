@@ -9,9 +9,15 @@ import pytest
 from asked import NUMBERS, asked, asked_sync, read_with, send_sync
 from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, has_left, over_both_streams
-from sources import HELLO, WHOLE
+from sources import HELLO, WHOLE, source
 
-from chunkfold import ChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd
+from chunkfold import (
+    AsyncChatCompletionStream,
+    ChatCompletionStream,
+    IncompleteStreamError,
+    StreamConsumedError,
+    StreamEnd,
+)
 from chunkfold.testing import Answer
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -41,6 +47,37 @@ def test_a_callback_cannot_read_the_stream_that_calls_it(
     assert set(errors[:repeats]) == {
         "another task or thread, or the call that runs this callback, is reading this stream"
     }
+    assert stream.end is StreamEnd.FINISHED
+
+
+@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "read",
+    [
+        anext,
+        AsyncChatCompletionStream.read,
+        AsyncChatCompletionStream.drain,
+        lambda stream: anext(stream.text_deltas()),
+    ],
+    ids=["next", "read", "drain", "text_deltas"],
+)
+async def test_a_callback_cannot_begin_to_read_the_async_stream_that_calls_it(
+    read: Callable[[AsyncChatCompletionStream], Any], repeats: int
+) -> None:
+    """Nor step a coroutine that does."""
+    errors: list[str] = []
+
+    def on_server_sent_event(event: object, chunks: object) -> None:
+        with pytest.raises(
+            StreamConsumedError, match="the call that runs this callback, is reading this stream"
+        ) as raised:
+            read(stream).send(None)
+        errors.append(str(raised.value))
+
+    pieces = source(AsyncChatCompletionStream, [HELLO * repeats, *WHOLE])
+    stream = AsyncChatCompletionStream(pieces, on_server_sent_event=on_server_sent_event)
+    assert "".join([chunk.text async for chunk in stream]) == "Hello" * repeats + "Hello world"
+    assert len(errors) > repeats
     assert stream.end is StreamEnd.FINISHED
 
 
