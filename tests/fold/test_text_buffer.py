@@ -4,6 +4,8 @@ import copy
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from types import FrameType
 
 import pytest
@@ -15,7 +17,9 @@ from chunkfold.fold.text_buffer import TextBuffer
 WORDS = ["a", "bc", "", "d€", "\N{GRINNING FACE}", "\ud83d", "\r\n"]
 
 
-def test_it_is_the_joined_text_whenever_it_is_compacted() -> None:
+@pytest.mark.parametrize("large", [3, 2**16])
+def test_it_is_the_joined_text_whenever_it_is_compacted(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_buffer, "_LARGE", large)
     buffer, text, values = TextBuffer(), "", []
     for number in range(2_000):
         word = WORDS[number % len(WORDS)] * (number % 5)
@@ -35,34 +39,57 @@ def interrupt(_: TextBuffer) -> None:
     raise KeyboardInterrupt
 
 
+class Acting:
+    """Inside `with`, acts once where a signal handler or a thread could: as a function begins, or behind a call."""
+
+    def __init__(self, act: Callable[[], object], place: int) -> None:
+        self.act, self.place, self.places = act, place, 0
+
+    def __enter__(self) -> None:
+        sys.setprofile(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        if frame.f_code.co_filename == text_buffer.__file__ and event in ("call", "c_return"):
+            self.places += 1
+            if self.places == self.place:
+                self.act()
+
+
 @pytest.mark.parametrize("act", [interrupt, TextBuffer.getvalue], ids=["interrupted", "read by another thread"])
 def test_it_is_the_same_whatever_happens_meanwhile(act: Callable[[TextBuffer], object]) -> None:
-    """Signal handlers and other threads run as a function begins, or behind a call."""
-    places = 0
-
-    def profile(frame: FrameType, event: str, _: object) -> None:
-        nonlocal places
-        if frame.f_code.co_filename == text_buffer.__file__ and event in ("call", "c_return"):
-            places += 1
-            if places == place:
-                act(buffer)
-
     for place in range(1, 50):
-        buffer, places = TextBuffer("ab" * 50), 0
+        buffer = TextBuffer("ab" * 50)
         for word in ("c", "", "de"):
             buffer.write(word)
             buffer.compact()
         buffer.write("f")
-        sys.setprofile(profile)
-        try:
+        acting = Acting(partial(act, buffer), place)
+        with suppress(KeyboardInterrupt), acting:
             buffer.getvalue()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.setprofile(None)
         assert (buffer.tell(), buffer.getvalue()) == (104, "ab" * 50 + "cdef")
-        if places < place:
+        if acting.places < place:
             assert place > 5
+            return
+    pytest.fail("it never ran through")
+
+
+def test_a_large_piece_is_written_or_not_wherever_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_buffer, "_LARGE", 3)
+    values: list[str] = []
+    for place in range(1, 50):
+        buffer = TextBuffer("ab" * 50)
+        buffer.write("c")
+        acting = Acting(partial(interrupt, buffer), place)
+        with suppress(KeyboardInterrupt), acting:
+            buffer.write("def")
+        values.append(buffer.getvalue()[100:])
+        assert buffer.tell() == len(buffer.getvalue())
+        if acting.places < place:
+            assert place > 5
+            assert {*values} == {"c", "cdef"}
             return
     pytest.fail("it never ran through")
 

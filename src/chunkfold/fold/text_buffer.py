@@ -31,12 +31,14 @@ class TextBuffer:
 
     def write(self, text: str) -> int:
         """Append a text, which is not copied if it is large; return how many characters it has."""
-        if len(text) < _LARGE:
+        size = len(text)
+        if size < _LARGE:
             return self._write(text)
         self.compact()
+        # From here on there is no call; see `compact`.
         self._pieces += [text]
-        self._pieces_size += len(text)
-        return len(text)
+        self._pieces_size += size
+        return size
 
     def tell(self) -> int:
         """How many characters there are."""
