@@ -61,7 +61,6 @@ class Footprint:
 
     def _of(self, value: Any) -> int:
         size = 0
-        counted: set[int] = set()
         unseen = [value]
         while unseen:
             value = unseen.pop()
@@ -86,8 +85,7 @@ class Footprint:
                 present = [field for field in fields if field is not None]
                 size += _MODEL + _VALUE * (len(fields) - len(present))
                 unseen += present
-            elif id(value) not in counted:
-                counted.add(id(value))
+            else:
                 kept: Kept = value.kept()  # most parts are empty
                 size += _STATE + sum(self._of_growing(part) for part in kept.growing if part)
                 size += sum(self._of_replaced(part) for part in kept.replaced if part)
