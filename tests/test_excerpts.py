@@ -1,12 +1,13 @@
 """Excerpts: the beginning of a `repr`, without printing the rest."""
 
+import re
 from typing import Any
 
 from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkfold.excerpts import excerpt, excerpt_of
+from chunkfold.excerpts import excerpt, excerpt_of, short_repr
 
 LIMIT = 30
 LEAVES = st.none() | st.booleans() | st.integers() | st.text("ab", max_size=LIMIT + 5) | st.binary(max_size=5)
@@ -59,3 +60,5 @@ def test_numbers_of_very_many_digits_show_their_size() -> None:
     assert excerpt(10**5000) == shown
     assert excerpt([1, 10**5000]) == f"[1, {shown}]"
     assert excerpt({"a": 10**5000}) == f"{{'a': {shown}}}"
+    assert short_repr(10**5000) == shown
+    assert re.fullmatch(r"10+\.\.\.0+", short_repr(10**600))

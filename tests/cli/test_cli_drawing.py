@@ -148,19 +148,23 @@ def test_nothing_is_drawn_between_two_frames() -> None:
 def test_an_interrupt_as_something_is_added_does_not_keep_the_view_from_ending() -> None:
     """Wherever it comes, also right behind the entry of the lock, which then stays locked."""
     console = terminal(40)
+    view = LiveView(console, frame=0.01)
 
     def interrupted() -> None:
-        with LiveView(console, frame=0.01) as view:
-            view.add("one")
+        with view:
+            view.add("one", is_reasoning=True)
             change = view._change()
             change.__enter__()
+            view.add("two")
             time.sleep(0.1)  # until the next frame waits for the lock
 
     thread = threading.Thread(target=interrupted, daemon=True)
     thread.start()
     thread.join(PATIENCE)
     assert not thread.is_alive()
-    assert screen_of(written_to(console), 40)[0] == "one"
+    assert [row for row in screen_of(written_to(console), 40) if row] == ["one", "two"]
+    view._drawing.join(PATIENCE)  # it got the lock as `change` was deleted, and draws no more
+    assert written_to(console).endswith("\x1b[?25h")
 
 
 class Gone(io.StringIO):
