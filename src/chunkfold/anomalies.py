@@ -261,6 +261,12 @@ CALLS_MISSING: Final = Rule(
     "OpenCode in front of GLM, servers whose parser of tool calls fails",
     "keeps the finish reason, and invents no call",
 )
+CALL_NAME_MISSING: Final = Rule(
+    "CF316",
+    "a tool call never gets a name",
+    "OpenCode in front of DeepSeek, xLLM in front of GLM",
+    "keeps it without a name, as one that the client cannot run",
+)
 
 ZERO_USAGE: Final = Rule("CF401", "a usage of 0 follows a positive one", "MiniMax, gateways", "keeps the positive one")
 TOTAL_TOO_SMALL: Final = Rule(

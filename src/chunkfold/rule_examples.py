@@ -151,6 +151,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF313": _called(_CALL)._replace(body=_stream(f'{{"tool_calls":{_CALL}}}', finish_reason='"tool_calls"')),
     "CF314": _called(_fragment("call_a", name="look_up", arguments='{"q"'), _fragment(None, 1, arguments=":1}")),
     "CF315": Example(_stream('{"content":"Hi"}', finish_reason='"tool_calls"'), finish_reason="tool_calls"),
+    "CF316": _called(_fragment("call_a", arguments='{"q":1}'), calls=(ExampleCall(name=""),)),
     "CF401": _counted(
         '"prompt_tokens":10,"completion_tokens":5,"total_tokens":15',
         '"prompt_tokens":0,"completion_tokens":0,"total_tokens":0',

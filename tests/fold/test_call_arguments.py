@@ -189,7 +189,7 @@ def test_other_repeats_do_not_parse(text: str) -> None:
 
 def test_a_custom_tools_input_is_always_whole() -> None:
     """It may be several objects, too."""
-    parser = read(custom(index=0, id="a", name="f", input=ONE + TWO), custom(index=1, id="b", input="y"))
+    parser = read(custom(index=0, id="a", name="f", input=ONE + TWO), custom(index=1, id="b", name="f", input="y"))
     assert [call.custom.input for call in parser.completion().tool_calls] == [ONE + TWO, "y"]
     assert noted(parser) == set()
 

@@ -130,7 +130,8 @@ RULE_5 = {
     "below 0 a call of its own":
         ([(0, "a", W, ""), (-1, ..., ..., ONE), (0, ..., ..., TWO)], [("a", W, TWO), (MADE_UP, "", ONE)], {"CF302"}),
     "but not one without a name":
-        ([(0, ..., ..., ONE), (1, ..., ..., TWO)], [(MADE_UP, "", ONE), (MADE_UP, "", TWO)], {"CF302"}),
+        ([(0, ..., ..., ONE), (1, ..., ..., TWO)], [(MADE_UP, "", ONE), (MADE_UP, "", TWO)],
+         {"CF302", "CF316"}),
     "an index that is known is that of its call":
         ([(0, "a", W, ""), (1, "b", W, ""), (0, ..., ..., ONE), (1, ..., ..., TWO)], PLAIN[:2], set()),
 }  # fmt: skip
@@ -203,7 +204,7 @@ def test_rules(deltas, expected, rules) -> None:
 
 def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
     deltas = [(0, "a", W, ""), (1, ..., ..., {}), (0, ..., ..., ONE)]
-    check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310"})
+    check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310", "CF316"})
 
 
 def test_arguments_at_the_index_that_a_call_left_are_its_own_if_it_is_cut_or_no_other_call_lacks_them() -> None:

@@ -121,7 +121,7 @@ NAMES = {
     "after the first character of them": ([(0, "a", W, "{"), (0, "a", T, '"n":1}')], W, {"CF309"}),
     "late": ([(0, "a", ..., OPEN), (0, ..., ..., "1}"), (0, ..., W, ...)], W, set()),
     "between arguments": ([(0, "a", ..., OPEN), (0, ..., W, "1}")], W, set()),
-    "never": ([(0, "a", ..., ONE)], "", set()),
+    "never": ([(0, "a", ..., ONE)], "", {"CF316"}),
     "the word null": ([(0, "a", W, OPEN), (0, "", "null", "1}")], W, set()),
     "the word null before arguments": ([(0, "a", W, ""), (0, "", "null", ONE)], W, set()),
     "a tool of that name": ([(0, "a", "null", ONE)], "null", set()),
@@ -140,6 +140,18 @@ def test_a_name_that_never_came_is_none() -> None:
     function, custom_tool = read((0, "a", ..., ONE), {"index": 1, "custom": {"input": "x"}}).completion().tool_calls
     assert function.function.name is custom_tool.custom.name is None
     assert function.name == custom_tool.name == ""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param({"index": 0, "id": "srvtoolu_1"}, id="the server ran it, by its id"),
+        pytest.param({"index": 0, "id": "a", "type": "web_search"}, id="by its type"),
+        pytest.param({"index": -1, "id": "a"}, id="by its index"),
+    ],
+)
+def test_no_name_is_missing_from_a_call_that_the_client_does_not_run(sent: dict[str, Any]) -> None:
+    assert noted(read({**sent, "function": {"arguments": ONE}})) == set()
 
 
 # Custom tools

@@ -105,6 +105,9 @@ class ToolCalls:
         """The stream ended: a call that never got an id gets one, distinct from those that were sent."""
         for call in self.calls:
             call.note_arguments(self._log)
+            is_for_client = not is_server_side(call.id, call.type, has_name=True) and (call.index or 0) >= 0
+            if is_for_client and not call.has_name:
+                self._log.note(anomalies.CALL_NAME_MISSING, excerpt(call.id or ""))
             if call.id is None:
                 self.bind_id(call, self.made_up_id(call))
                 self._log.note(anomalies.CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
