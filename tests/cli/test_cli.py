@@ -385,7 +385,9 @@ def test_without_the_extra_one_line_says_what_to_install(name: str) -> None:
 def test_without_something_else_the_error_stays_what_it_is() -> None:
     result = piped("-c", BLOCK.format(name="httpx"), command=sys.executable)
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith("ModuleNotFoundError: No module named 'httpx'")  # 3.15 adds a guess
+    assert result.stderr.splitlines()[-1].startswith(
+        "ModuleNotFoundError: No module named 'httpx'"
+    )  # 3.15 adds a guess
 
 
 # Drawing

@@ -203,7 +203,10 @@ def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, foun
         "w": 0,
     }
     assert level.model_dump()["x"] == level.x == [3]
-    assert noted(parser) <= {"CF302", "CF316"}  # unknown fields are no anomaly; the tool calls here have no id and no name
+    assert noted(parser) <= {
+        "CF302",
+        "CF316",
+    }  # unknown fields are no anomaly; the tool calls here have no id and no name
 
 
 @each_case(("sent", "found"), LEVELS[:-1])  # usage has a rule of its own, key by key
