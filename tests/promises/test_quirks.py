@@ -93,6 +93,11 @@ def diffused(delta: Any, progress: float, finish_reason: str | None = None) -> d
     return {**chunk({"tool_calls": [], **delta}, finish_reason), "diffusion_meta": meta}
 
 
+def summed(delta: Any, summary: Any) -> dict[str, Any]:
+    """A chunk of Inception's with a summary of the reasoning."""
+    return {**chunk(delta), "reasoning_summary": summary}
+
+
 DRAFTS = [diffused({"role": "assistant", "content": text}, 0) for text in ("H%", "", "\x1fi", *(["Ho"] * 30))]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 HAS_USAGE = {"usage.prompt_tokens": 5, "usage.completion_tokens": 2, "usage.total_tokens": 7}
@@ -200,6 +205,24 @@ QUIRKS: dict[str, list[Case]] = {
             head(choices=[{"index": n, "delta": {"content": "H%"}} for n in (0, 1)], diffusion_meta=DIFFUSED),
             head(choices=[{"index": n, "delta": {"content": "Hi"}, "finish_reason": "stop"} for n in (0, 1)],
                 diffusion_meta=DIFFUSED)), rules="CF222 CF504", has={"choices.1.message.content": "Hi"}),
+        Case("summaries of the reasoning (Inception)", stream(
+            summed(HI_DELTA, None), summed({}, {"content": "Hm.", "status": "complete"}),
+            summed({}, {"content": None, "status": "unavailable"}), summed({}, {"content": " So.", "status": "complete"})),
+            has={"choices.0.message.reasoning": "Hm. So.", "choices.0.message.model_extra": {}}),
+        Case("a summary in a whole completion", compact_json({**COMPLETION, "reasoning_summary": {"content": "Hm."}}),
+            rules="CF109", has={"choices.0.message.reasoning": "Hm."}),
+        *(Case(f"a summary beside {delta}", stream(summed(delta, {"content": "A"}), HI_CHUNK),
+            has={"choices.0.message.reasoning": reasoning, "model_extra": {"reasoning_summary": {"content": "A"}}})
+            for delta, reasoning in (
+                ({"reasoning_content": "Hm"}, "Hm"), ({"reasoning_content": "", "reasoning": None}, "A"),
+                ({"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, "Hm"))),
+        *(Case(f"another use of the field of summaries: {value}", stream(summed(HI_DELTA, value)),
+            has={"choices.0.message.reasoning": None, "model_extra.reasoning_summary": value})
+            for value in ("auto", ["Hm"], {"content": ["Hm"]}, {"content": ""}, {"text": "Hm"})),
+        Case("a summary without a choice", stream(HI_CHUNK, head(reasoning_summary={"content": "Hm"})),
+            has={"choices.0.message.reasoning": None, "model_extra.reasoning_summary.content": "Hm"}),
+        Case("a summary without a delta", stream(HI_CHUNK, head(choices=[{"index": 0}], reasoning_summary={"content": "A"})),
+            rules="CF202", has={"choices.0.message.reasoning": None}),
         Case("cumulative deltas, off by default", deltas(*({"content": text} for text in ("a", "ab"))), text="aab"),
         Case("think tags, off by default", deltas({"content": "<think>hm</think>Hi"}), text="<think>hm</think>Hi"),
     ],

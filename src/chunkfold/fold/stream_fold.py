@@ -45,7 +45,9 @@ _FINISH_REASONS: Final = frozenset({"stop", "length", "tool_calls", "content_fil
 _COMPACTION: Final = 1024  # chunks
 _USUAL_CHOICE: Final = frozenset({"index", "delta"})
 # Unknown keys that mean something.
-_UNUSUAL_KEYS: Final = frozenset({"error", "base_resp", "usage", "x_groq", "modality", "diffusion_meta"})
+_UNUSUAL_KEYS: Final = frozenset(
+    {"error", "base_resp", "usage", "x_groq", "modality", "diffusion_meta", "reasoning_summary"}
+)
 ValueT = TypeVar("ValueT")
 
 

@@ -39,8 +39,11 @@ class CompletionUsage(Model):
     @property
     def cached_tokens(self) -> int | None:
         """Prompt tokens read from a cache, wherever the provider put them; None if they were not sent."""
-        # DeepSeek's; Anthropic's own; Mistral's; GigaChat's. StepFun and Moonshot have the usual name at the top.
-        names = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens", "precached_prompt_tokens")
+        # DeepSeek's; Anthropic's own; Mistral's; GigaChat's; Inception's. StepFun and Moonshot use the usual name.
+        names = (
+            *("prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens", "precached_prompt_tokens"),
+            "cached_input_tokens",
+        )
         return self._count("cached_tokens", ("prompt_tokens_details", "input_tokens_details"), names)
 
     @property

@@ -16,7 +16,7 @@ from chunkfold.json_text.values import is_list, is_object, objects_in, with_shar
 from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, ChatCompletionChunk
 from chunkfold.models.content import is_of_tool
 from chunkfold.models.outcome import Outcome, outcome_of
-from chunkfold.wire.repairs import AUDIO_MODALITY, DIFFUSION
+from chunkfold.wire.repairs import AUDIO_MODALITY, DIFFUSION, SUMMARY
 from chunkfold.wire.statuses import code_of, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.
@@ -51,7 +51,7 @@ class Envelope(NamedTuple):
 
 
 def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
-    """Whether a valid chunk is all that it seems: no error, not another API's, its content no audio and no draft."""
+    """Whether a valid chunk is all that it seems: no error, not another API's, with nothing that is to be moved."""
     extra = chunk.__pydantic_extra__
     if "choices" not in chunk.__pydantic_fields_set__ or chunk.object in AMBIGUOUS_OBJECTS:
         return False  # any of the shapes; such objects are few
@@ -61,6 +61,7 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
         extra.get("error")
         or extra.get("modality") == AUDIO_MODALITY
         or extra.get(DIFFUSION)
+        or extra.get(SUMMARY)
         or extra.get("base_resp") is not None
         or _has_error(extra.get("x_groq"))
     ):

@@ -13,13 +13,15 @@ from chunkfold.errors import exceeded
 from chunkfold.json_text.values import Path, dotted, is_container, is_integer, is_list, is_object, objects_in, size_of
 from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
-from chunkfold.models.content import DRAFT
+from chunkfold.models.content import DRAFT, reasoning_in
 from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.wire.reading import TOO_LONG, Notes, UnreadableError
 
 AUDIO_MODALITY: Final = "audio"
 DIFFUSION: Final = "diffusion_meta"
 """Inception's field beside the choices, which says whether their contents are drafts."""
+SUMMARY: Final = "reasoning_summary"
+"""Inception's field beside the choices, with a summary of the reasoning as its `content`."""
 _MAX_UNKNOWN_DEPTH: Final = 200
 # Characters of an event's arguments, and ids of calls, that are not text. As text, each may take 24 bytes instead of
 # one, and an integer takes the square of its digits to print.
@@ -65,6 +67,7 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
         _drop_deep_values(fields, notes, ())
     _drop_empty_values(fields, notes)
     _move_contents(fields, notes)
+    _move_summary(fields)
     _repair_calls(fields, notes)
     read_spelled_numbers(fields, notes, ())
     try:
@@ -128,6 +131,18 @@ def _move_contents(fields: dict[str, Any], notes: Notes) -> None:
         elif has_drafts and not choice.get("finish_reason"):
             delta[DRAFT] = delta.pop("content")
             notes.append((anomalies.DRAFT, ""))
+
+
+def _move_summary(fields: dict[str, Any]) -> None:
+    """A summary beside the choices is the reasoning of the first one, if that has none of its own.
+
+    Inception sends one for each stretch of reasoning, once it is over.
+    """
+    summary, choices = fields.get(SUMMARY), objects_in(fields.get("choices"))
+    text = summary.get("content") if is_object(summary) else None
+    delta = choices[0].get("delta") if choices else None
+    if text and isinstance(text, str) and is_object(delta) and not reasoning_in(delta):
+        delta["reasoning"] = text
 
 
 def _repair_calls(fields: dict[str, Any], notes: Notes) -> None:
