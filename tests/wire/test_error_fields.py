@@ -181,6 +181,10 @@ ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its
         {"message": "x", "error_type": "overloaded_error"},
         {"type": "overloaded_error", "status_code": 503},
     ),
+    "a type named tpe (Writer)": (
+        {"tpe": "TooManyRequests", "errors": [{"description": "x", "key": "k", "extras": {}}], "extras": {}},
+        {"message": "x", "type": "TooManyRequests", "status_code": 429, "retryable": True},
+    ),
     "a code in camel case in an envelope": ({"error": {"message": "x", "errorCode": "200"}}, {"code": "200"}),
     "a code before one in camel case": ({"error": {"message": "x", "code": "a"}, "errorCode": "b"}, {"code": "a"}),
     "a code in the details (Anthropic)": ({"error": {"message": "x", "details": {"error_code": "a"}}}, {"code": "a"}),
@@ -293,6 +297,15 @@ STATUSES = {
     "a burst (DashScope)": ({"error": {"code": "limit_burst_rate"}}, 429),
     "requests a minute (Baidu)": ({"code": "rpm_rate_limit_exceeded", "message": "m"}, 429),
     "tokens a minute (Baidu)": ({"code": "tpm_rate_limit_exceeded", "message": "m"}, 429),
+    **{
+        f"too many a {time} (Baidu's search): {word}": ({"code": word, "message": "m", "requestId": "r"}, 429)
+        for time, word in (
+            *(("second", f"RATE_LIMIT_{who}QPS") for who in ("TOTAL_", "SEARCH_TOTAL_", "SEARCH_")),
+            *(("day", f"QUOTA_USER_DAILY_{what}") for what in ("REQUEST", "FREE")),
+        )
+    },
+    "an empty account (Baidu's search)": ({"code": "BILLING_INSUFFICIENT_BALANCE", "message": "m"}, 402),
+    "what is censored (StepFun)": ({"error": {"message": "m", "type": "censorship_blocked"}}, 451),
     "tokens a minute (Cerebras)": ({"message": "m", "type": "too_many_tokens_error", "param": "quota"}, 429),
     "its code for them": ({"message": "m", "code": "token_quota_exceeded"}, 429),
     "its code for requests": ({"message": "m", "code": "request_quota_exceeded"}, 429),
@@ -386,6 +399,7 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         *({"code": code} for code in ("PostpaidBillOverdue", "BudgetLimitExceeded")),
         {"code": "SetLimitExceeded", "param": "", "type": "TooManyRequests"},  # Volcengine pauses the model
         {"type": "budget_exceeded", "code": "429"},  # LiteLLM
+        *({"code": code} for code in ("BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE")),  # Baidu
     ):
         error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())
         assert error.status_code == 429

@@ -95,7 +95,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields["message"] = details if details.startswith(value) else joined
     # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
     fields.setdefault("code", outer.get("code"))
-    fields.setdefault("type", outer.get("error_type") or outer.get("type"))
+    fields.setdefault("type", outer.get("error_type") or outer.get("type") or outer.get("tpe"))  # the last is Writer's
     if fields["code"] is None:
         fields["code"] = fields.get("errorCode", outer.get("errorCode"))
     if fields["code"] is None and is_object(details := fields.get("details")):

@@ -62,7 +62,7 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
-# xAI, GitHub Copilot, Cline and the relays built from one-api.
+# xAI, StepFun, GitHub Copilot, Cline and the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -71,7 +71,8 @@ _WORD_STATUS: Final = _by_word(
         " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature"
         " max_tokens_exceeded token_limit_exceeded string_too_long invalid_image image_too_large image_download_failed",
         401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
-        402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance",
+        402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance"
+        " billing_insufficient_balance",
         403: "permission permission_denied forbidden access_denied insufficient_user_quota",
         404: "not_found model_not_found resource_not_found resource_does_not_exist",
         408: "request_timeout model_timeout",
@@ -87,7 +88,9 @@ _WORD_STATUS: Final = _by_word(
         " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate"
         " rpm_rate_limit_exceeded tpm_rate_limit_exceeded too_many_tokens token_quota_exceeded request_quota_exceeded"
         " user_model_rate_limited user_global_rate_limited user_weekly_rate_limited integration_rate_limited"
-        " agent_mode_limit_exceeded upstream_provider_rate_limit",
+        " agent_mode_limit_exceeded upstream_provider_rate_limit rate_limit_total_qps rate_limit_search_total_qps"
+        " rate_limit_search_qps quota_user_daily_request quota_user_daily_free",
+        451: "censorship_blocked",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
