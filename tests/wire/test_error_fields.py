@@ -305,6 +305,17 @@ STATUSES = {
         )
     },
     "an empty account (Baidu's search)": ({"code": "BILLING_INSUFFICIENT_BALANCE", "message": "m"}, 402),
+    "too many at once (Tencent)": ({"code": "EXCEED_CONCURRENT_REQUEST_LIMIT", "message": "m"}, 429),
+    "no tokens left (Tencent)": ({"error": {"code": "EXCEED_TOKEN_QUOTA_LIMIT", "message": "m"}}, 429),
+    **{
+        f"an operation that failed (Tencent): {word}":
+            ({"Response": {"Error": {"Code": f"FailedOperation{word}", "Message": "m"}, "RequestId": "r"}}, status)
+        for word, status in (
+            *((".EngineServerLimitExceeded", 429), (".EngineServerError", 500), (".EngineRequestTimeout", 504)),
+            *((f".{word}", 402) for word in ("ResourcePackExhausted", "FreeResourcePackExhausted")),
+            *((".ServiceStopArrears", 402), (".ServiceNotActivated", None), ("", None)),
+        )
+    },
     "what is censored (StepFun)": ({"error": {"message": "m", "type": "censorship_blocked"}}, 451),
     "tokens a minute (Cerebras)": ({"message": "m", "type": "too_many_tokens_error", "param": "quota"}, 429),
     "its code for them": ({"message": "m", "code": "token_quota_exceeded"}, 429),
@@ -400,6 +411,7 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         {"code": "SetLimitExceeded", "param": "", "type": "TooManyRequests"},  # Volcengine pauses the model
         {"type": "budget_exceeded", "code": "429"},  # LiteLLM
         *({"code": code} for code in ("BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE")),  # Baidu
+        {"code": "EXCEED_TOKEN_QUOTA_LIMIT"},  # Tencent
     ):
         error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())
         assert error.status_code == 429

@@ -284,6 +284,7 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
         {"error": {"message": "x", "request_id": "b"}},
         {"error": {"message": "x"}, "request_id": "b"},
         {"error": {"message": "x", "request_id": ""}, "request_id": "b"},
+        {"Response": {"Error": {"Code": "E", "Message": "x"}, "RequestId": "b"}},
     ],
 )
 def test_the_id_of_the_request_in_the_body(body: dict[str, Any]) -> None:

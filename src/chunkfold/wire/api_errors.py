@@ -24,6 +24,7 @@ _LONGEST_KEY: Final = 50  # characters
 _LONGEST_INNER: Final = 2**16  # characters
 # FastAPI's `HTTPException(429, {"message": "..."})`; CLOVA Studio's `{"status": {"code": "42901", "message": "..."}}`.
 _INNER_NAMES: Final = ("detail", "status")
+_REQUEST_ID_NAMES: Final = ("request_id", "requestId", "RequestId")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -109,7 +110,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
 
 def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
     """The id of the request in an error (Anthropic, NVIDIA), which some gateways leave out of the headers."""
-    ids = (part.get(name) for part in (fields, raw) if is_object(part) for name in ("request_id", "requestId"))
+    inner = raw.get("Response") if is_object(raw) else None  # Tencent
+    ids = (part.get(name) for part in (fields, raw, inner) if is_object(part) for name in _REQUEST_ID_NAMES)
     return next((id_ for id_ in ids if id_ and isinstance(id_, str)), None)
 
 

@@ -72,7 +72,8 @@ _WORD_STATUS: Final = _by_word(
         " max_tokens_exceeded token_limit_exceeded string_too_long invalid_image image_too_large image_download_failed",
         401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance"
-        " billing_insufficient_balance",
+        " billing_insufficient_balance failed_operation.resource_pack_exhausted"
+        " failed_operation.free_resource_pack_exhausted failed_operation.service_stop_arrears",
         403: "permission permission_denied forbidden access_denied insufficient_user_quota",
         404: "not_found model_not_found resource_not_found resource_does_not_exist",
         408: "request_timeout model_timeout",
@@ -89,19 +90,20 @@ _WORD_STATUS: Final = _by_word(
         " rpm_rate_limit_exceeded tpm_rate_limit_exceeded too_many_tokens token_quota_exceeded request_quota_exceeded"
         " user_model_rate_limited user_global_rate_limited user_weekly_rate_limited integration_rate_limited"
         " agent_mode_limit_exceeded upstream_provider_rate_limit rate_limit_total_qps rate_limit_search_total_qps"
-        " rate_limit_search_qps quota_user_daily_request quota_user_daily_free",
+        " rate_limit_search_qps quota_user_daily_request quota_user_daily_free"
+        " exceed_token_quota_limit exceed_concurrent_request_limit failed_operation.engine_server_limit_exceeded",
         451: "censorship_blocked",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
-        " bad_response empty_response aws_invoke",
+        " bad_response empty_response aws_invoke failed_operation.engine_server_error",
         502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
         " the_service_is_currently_unavailable channel_no_available_key",
         504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
-        " gateway_stream_timeout channel_response_time_exceeded",
+        " gateway_stream_timeout channel_response_time_exceeded failed_operation.engine_request_timeout",
     }
 )
 # Numbers in `base_resp`.
