@@ -380,6 +380,7 @@ CACHED = [
     pytest.param({"prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 7}, 5, id="cache hits (DeepSeek)"),
     pytest.param({"prompt_tokens": 9, "precached_prompt_tokens": 5}, 5, id="GigaChat"),
     pytest.param({"prompt_tokens": 9, "cached_input_tokens": 5}, 5, id="Inception"),
+    pytest.param({"prompt_tokens": 9, "prompt_token_details": {"cached_tokens": 5}}, 5, id="Writer"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": None}, 5, id="beside null details"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}}, 5, id="beside a 0"),
     pytest.param({"cached_tokens": 5, "prompt_tokens_details": {"audio_tokens": 1}}, 5, id="beside details without it"),
