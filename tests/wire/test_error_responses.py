@@ -44,6 +44,9 @@ RESPONSES = [
     pytest.param({"fault": {"faultstring": "x", "detail": {"errorcode": "y"}}}, "x", None, id="Apigee"),
     pytest.param({"status": {"code": "42901", "message": "x"}, "result": None}, "x", "42901", id="CLOVA Studio"),
     pytest.param({"httpStatus": 401, "messages": [{"errorCode": "e", "message": "x"}]}, "x", None, id="IONOS"),
+    pytest.param(
+        {"code": "900514", "message": {"actionReason": "x", "direction": "REQUEST"}}, "x", "900514", id="WSO2"
+    ),
     pytest.param(b"upstream connect error\n", "upstream connect error", None, id="text"),
     pytest.param(b"<html>502</html>", "<html>502</html>", None, id="HTML"),
     pytest.param(b'{"error": {"mess', '{"error": {"mess', None, id="cut JSON"),

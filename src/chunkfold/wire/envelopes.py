@@ -24,10 +24,10 @@ _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
-# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS and Llama Stack.
+# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS, Llama Stack and WSO2.
 _MESSAGE_NAMES: Final = (
     *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
-    *("error_msg", "description", "fault", "faultstring", "messages", "errors"),
+    *("error_msg", "description", "fault", "faultstring", "messages", "errors", "actionReason"),
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
