@@ -293,6 +293,8 @@ STATUSES = {
     "a wrong key of a channel (new-api)": ({"error": {"code": "channel:invalid_key"}}, None),
     "no connection (one-api)": ({"error": {"message": "x", "type": "do_request_failed"}}, 500),
     "LLM Gateway": ({"error": {"message": "x", "type": "gateway_error", "code": "streaming_error"}}, 502),
+    "Lemonade": ({"error": {"message": "x", "type": "streaming_error"}}, 502),
+    "no model (Lemonade)": ({"error": {"message": "x", "type": "model_not_loaded"}}, 404),
     "no credit (one-api)": ({"error": {"code": "insufficient_user_quota"}}, 403),
     "a burst (DashScope)": ({"error": {"code": "limit_burst_rate"}}, 429),
     "requests a minute (Baidu)": ({"code": "rpm_rate_limit_exceeded", "message": "m"}, 429),

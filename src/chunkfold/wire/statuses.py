@@ -62,7 +62,7 @@ def _by_word(words_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
-# xAI, StepFun, GitHub Copilot, Cline and the relays built from one-api.
+# xAI, StepFun, GitHub Copilot, Cline, Lemonade and the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -75,7 +75,7 @@ _WORD_STATUS: Final = _by_word(
         " billing_insufficient_balance failed_operation.resource_pack_exhausted"
         " failed_operation.free_resource_pack_exhausted failed_operation.service_stop_arrears",
         403: "permission permission_denied forbidden access_denied insufficient_user_quota",
-        404: "not_found model_not_found resource_not_found resource_does_not_exist",
+        404: "not_found model_not_found resource_not_found resource_does_not_exist model_not_loaded",
         408: "request_timeout model_timeout",
         409: "conflict aborted",
         412: "precondition_failed",
@@ -97,7 +97,8 @@ _WORD_STATUS: Final = _by_word(
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
         " bad_response empty_response aws_invoke failed_operation.engine_server_error",
-        502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed",
+        502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed"
+        " streaming",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
