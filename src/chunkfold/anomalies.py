@@ -330,7 +330,9 @@ ERROR_FINISH: Final = Rule(
     "OpenRouter, Sansa, DeepSeek, Zhipu, vLLM, Gemini, Portkey",
     "raises APIError",
 )
-ERROR_BODY: Final = Rule("CF607", "the body is a JSON error although the status is 200", "gateways", "raises APIError")
+ERROR_BODY: Final = Rule(
+    "CF607", "the body is a JSON error although the status is 200", "gateways, FastFlowLM", "raises APIError"
+)
 ERROR_INSIDE: Final = Rule(
     "CF608",
     "an error in a choice or in `x_groq`, without a finish reason that means one",

@@ -14,7 +14,7 @@ from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import GivenHeaders, Headers
 from chunkfold.wire.payload import Payload, take_chunk, take_object
-from chunkfold.wire.raw_data import error_comment, value_of
+from chunkfold.wire.raw_data import DATA, before_done, error_comment, value_of
 from chunkfold.wire.reading import read_json, unwrapped
 
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes of the body of a refused response
@@ -30,7 +30,7 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     `is_opening` says that it is only the text before an event stream: then an error has to be unambiguous.
     """
     payload = Payload()
-    value, _ = read_json(_without_comments(body), payload.notes)
+    value, _ = read_json(_without_rest(body), payload.notes)
     value = unwrapped(value, payload.notes)
     if not is_object(value):
         return None
@@ -55,13 +55,14 @@ def opening_error(opening: bytes) -> Payload | None:
     It has any shape, except a `message` alone: a line of a log has one.
     """
     body = opening.strip()
-    value = value_of(_without_comments(body))
+    value = value_of(_without_rest(body))
     has_more = is_object(value) and find_error({**value, "message": None}) is not None
     return parse_body(body) if has_more else None
 
 
-def _without_comments(body: bytes) -> bytes:
-    """A JSON body without the comments after it, which a gateway adds to keep the connection alive."""
+def _without_rest(body: bytes) -> bytes:
+    """A JSON body without what gateways add: `data: [DONE]` on its last line, comments to keep a connection alive."""
+    body = before_done(body).removesuffix(DATA).rstrip()
     first = _COMMENT.search(body)
     if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
         return body
@@ -126,7 +127,7 @@ def error_from_response(
     text = (
         "a compressed body: pass the decoded one" if is_compressed(body) else quoted.decode("utf-8", "replace").strip()
     )
-    error = api_status_error(status_code, Headers(headers), value_of(_without_comments(read)), text)
+    error = api_status_error(status_code, Headers(headers), value_of(_without_rest(read)), text)
     if len(whole) > MAX_ERROR_BODY:
         error.__cause__ = exceeded("max_error_body", MAX_ERROR_BODY)
     return error
