@@ -177,6 +177,7 @@ SPELLINGS = {
     "thinking as an object (musistudio/llms)": ({"thinking": {"content": "T"}}, set()),
     "reasoning_content as an object (Envoy)": ({"reasoning_content": {"text": "T"}}, {"CF209"}),
     "reasoning as an object (Braintrust)": ({"reasoning": {"content": "T"}}, {"CF209"}),
+    "reasoning as an object (Heroku)": ({"reasoning": {"thinking": "T", "signature": "c2ln"}}, {"CF209"}),
     "an object with an empty id": ({"reasoning": {"id": "", "content": "T"}}, {"CF209"}),
     "a list of objects, in a whole message": ({"reasoning": [{"content": "T"}, "x"]}, {"CF209"}),
     "an object whose text is a number": ({"reasoning": {"text": 5}, "reasoning_text": "T"}, {"CF209"}),

@@ -151,8 +151,9 @@ def reasoning_in(fields: Fields) -> str:
 def reasoning_text(fields: Fields) -> str:
     """The reasoning that comes as a text in a field of its own, "" if none.
 
-    Envoy AI Gateway sends Bedrock's in an object, as its `text`, and Braintrust's proxy Anthropic's as its `content`; a
-    whole message of the latter has a list of such objects. These are values of a wrong type (CF209).
+    Envoy AI Gateway sends Bedrock's in an object, as its `text`, Braintrust's proxy Anthropic's as its `content`, and
+    Heroku as its `thinking`; a whole message of Braintrust's has a list of such objects. These are values of a wrong
+    type (CF209).
     """
     for name in _REASONING_TEXTS:
         text = fields.get(name)
@@ -165,7 +166,7 @@ def reasoning_text(fields: Fields) -> str:
 
 def _text_in_objects(value: Any) -> str:
     objects = filter(is_object, value if is_list(value) else [value])
-    texts = (part.get("text") or part.get("content") for part in objects)
+    texts = (part.get("text") or part.get("content") or part.get("thinking") for part in objects)
     return "".join([text for text in texts if isinstance(text, str)])
 
 
