@@ -30,6 +30,7 @@ FIELDS = [
     pytest.param(b'event: log\ndata: tried, got data: {"error":{"message":"x"}}\n\n', id="in the text of a log"),
     pytest.param(b'event: log\ndata: {"tried":data: {"error":{"message":"x"}}\n\n', id="in the JSON of a log"),
     pytest.param(b'event: progress\ndata: {"choices":null,"message":"thinking"}\n\n', id="a message in another event"),
+    pytest.param(b'event: tool_status\ndata: {"tool_call_id":"c","error":{"msg":"x"}}\n\n', id="a tool's (Friendli)"),
     pytest.param(b'{\n"status": "ok"\n}\n\n', id="bare JSON without an error"),
     pytest.param(b'{\n"error": null\n}\n\n', id="bare JSON, null"),
     pytest.param(b'{\n"error": {\n"message": "x"\n}\n\n', id="bare JSON, cut"),

@@ -80,6 +80,8 @@ def is_only_chunk(chunk: ChatCompletionChunk) -> bool:
 
 def find_error(fields: dict[str, Any], *, unambiguous: bool = False) -> Envelope | None:
     """The error in a JSON object, None if it has none; if `unambiguous`, only in a shape that leaves no doubt."""
+    if unambiguous and fields.get("tool_call_id"):
+        return None  # a tool's, after which the answer continues: Friendli's event `tool_status`
     choices = fields.get("choices")
     has_choices = choices is not None
     error = fields.get("error")
