@@ -205,8 +205,8 @@ DRAFT: Final = Rule(
 CALL_INDEX_MISSING: Final = Rule(
     "CF301",
     "a tool call fragment has no index",
-    "Gemini, NagaAI, StepFun, old Ollama",
-    "identifies the call by id, else by name",
+    "Gemini, NagaAI, StepFun, Moonshot, old Ollama",
+    "identifies the call by id, else by name, or by its place among several",
 )
 CALL_ID_MADE_UP: Final = Rule(
     "CF302",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, on_wire, read
+from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, custom, on_wire, read
 from cases import each_case
 from linear import assert_linear
 from made_up_ids import MADE_UP
@@ -202,6 +202,41 @@ def test_rules(deltas, expected, rules) -> None:
         check(sent, expected, rules)
 
 
+TEXT, REST = (..., ..., ..., OPEN), (..., ..., ..., "1}")
+BEGUN = [(..., "a", W, ""), (..., "b", W, "")]
+SIDE_BY_SIDE = {
+    "calls that begin in one delta go on by their place": ([BEGUN, [TEXT, TEXT], [REST, (..., ..., ..., "2}")]],
+        PLAIN[:2], {"CF301"}),
+    "also if it has the beginning of their arguments": ([[(..., "a", W, OPEN), (..., "b", W, OPEN)],
+        [REST, (..., ..., ..., "2}")]], PLAIN[:2], {"CF301"}),
+    "one fragment alone is the last call's": ([BEGUN, TEXT, REST], [("a", W, ""), ("b", W, ONE)], {"CF301"}),
+    "and so are fewer": ([[*BEGUN, (..., "c", W, "")], [TEXT, REST]], [("a", W, ""), ("b", W, ""), ("c", W, ONE)],
+        {"CF301"}),
+    "and those after another call": ([BEGUN, (..., "c", W, ""), [TEXT, REST]],
+        [("a", W, ""), ("b", W, ""), ("c", W, ONE)], {"CF301"}),
+    "and those where a call began with all of its arguments": ([[(..., "a", W, ONE), (..., "b", W, "")], [TEXT, REST]],
+        [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
+    "an id says more": ([BEGUN, [(..., "a", ..., OPEN), (..., "b", ..., OPEN)], [REST, (..., "a", ..., "1}")]],
+        [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
+    "and so does an index": ([BEGUN, [(0, ..., ..., ONE), (9, ..., ..., TWO)]],
+        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO)], {"CF301", "CF302", "CF314"}),
+    "but a name that is repeated does not": ([BEGUN, [(..., ..., W, ONE), (..., ..., W, TWO)]], PLAIN[:2],
+        {"CF301", "CF307"}),
+    "the first fragments may have indexes": ([[(0, "a", W, ""), (1, "b", W, "")], [TEXT, TEXT], [REST, REST]],
+        [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
+}  # fmt: skip
+
+
+@each_case(("deltas", "expected", "rules"), SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+def test_calls_that_begin_in_one_delta_without_indexes(deltas, expected, rules) -> None:
+    check(deltas, expected, rules)
+
+
+def test_the_input_of_a_custom_tool_may_be_whole_at_once() -> None:
+    begun = [custom(id="a", name=W, input="x"), custom(id="b", name=W, input="")]
+    check([begun, [custom(input="y"), custom(input="z")]], [("a", W, "x"), ("b", W, "yz")], {"CF301"})
+
+
 def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
     deltas = [(0, "a", W, ""), (1, ..., ..., {}), (0, ..., ..., ONE)]
     check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310", "CF316"})
@@ -353,6 +388,22 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
         (fragment,) = chunk.choices[0].delta.tool_calls
         handed_out[fragment.id] = handed_out.get(fragment.id, "") + fragment.function.arguments
     assert handed_out == {call.id: call.arguments for call in parser.completion().tool_calls}
+
+
+BARE_HALVES = ((..., ..., ..., '"\ud83d'), (..., ..., ..., '\ude00"'))
+HALVES = {
+    "side by side": ([BEGUN, *([half, half] for half in BARE_HALVES)], [("a", W, '"😀"'), ("b", W, '"😀"')]),
+    "one by one": (
+        [(..., "a", W, ""), BARE_HALVES[0], (..., "b", W, ""), (..., "a", ..., "\ude00\ud83d"), BARE_HALVES[1]],
+        [("a", W, '"😀😀"'), ("b", W, "")],
+    ),
+}
+
+
+@each_case(("deltas", "expected"), HALVES.values(), ids=HALVES)
+def test_halves_of_a_character_find_calls_without_indexes(deltas, expected) -> None:
+    """CF211."""
+    assert calls(read(*deltas).completion()) == expected
 
 
 # Cost

@@ -247,7 +247,7 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
         return 0
     calls = state.tool_calls = state.tool_calls or ToolCalls(state.index, state.log, state.head)
     size = 0
-    for fragment in fragments:
+    for fragment in fragments if len(fragments) == 1 else calls.in_places(fragments):
         known = len(calls.calls)
         routed = calls.route(fragment)
         if routed is None:

@@ -60,23 +60,25 @@ class TextChannels:
         delta, index = vars(choice.delta), choice.index
         if not is_of_tool(delta):  # which is kept raw
             yield from _message_channels(index, choice.delta)
-        for call in delta.get("tool_calls") or ():
-            yield from self._call_channels(index, call)
+        if fragments := delta.get("tool_calls"):
+            yield from self._call_channels(index, fragments)
 
-    def _call_channels(self, choice: int, fragment: ChoiceDeltaToolCall) -> Iterator[Channel]:
+    def _call_channels(self, choice: int, fragments: list[ChoiceDeltaToolCall]) -> Iterator[Channel]:
         calls = self._calls.get(choice)
         if calls is None:
             known = None if self._calls_of is None else self._calls_of(choice)
             calls = self._calls[choice] = known or ToolCalls(choice)
-        routed = calls.route(fragment)
-        if routed is None:
-            return
-        call, _ = routed
-        item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
-        fields = vars(fragment)
-        for part, name in (("function", "arguments"), ("custom", "input")):
-            if fields.get(part) is not None:
-                yield Channel((choice, part, call.place), vars(fields[part]), name, "tool_calls", (part, name), item)
+        for fragment in calls.in_places(fragments):
+            routed = calls.route(fragment)
+            if routed is None:
+                continue
+            call, _ = routed
+            item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
+            fields = vars(fragment)
+            for part, name in (("function", "arguments"), ("custom", "input")):
+                if fields.get(part) is not None:
+                    key = (choice, part, call.place)
+                    yield Channel(key, vars(fields[part]), name, "tool_calls", (part, name), item)
 
 
 def _message_channels(choice: int, sent: ChoiceDelta) -> Iterator[Channel]:

@@ -5,7 +5,7 @@ key, never a position; empty ids and names count as absent. Code that changes ch
 `route` alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -14,6 +14,7 @@ from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
+from chunkfold.json_text.parsing import is_json
 from chunkfold.models.chunk import ChoiceDeltaToolCall
 from chunkfold.models.content import fields_of
 from chunkfold.models.tool_calls import is_server_side
@@ -33,10 +34,28 @@ class ToolCalls:
         self._head: Mapping[str, Any] = {} if head is None else head
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
+        self._abreast: list[ToolCall] = []  # those that began in one delta, none with whole arguments
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
         return Kept((), (self._by_id, self._by_index), settled=self.calls)
+
+    def in_places(self, fragments: list[ChoiceDeltaToolCall]) -> Iterator[ChoiceDeltaToolCall]:
+        """The fragments of a delta; route each before you take the next one.
+
+        Rule 6: if the latest calls began side by side, as many fragments without ids and indexes continue one each.
+        """
+        known, abreast = len(self.calls), self._abreast
+        by_place = (
+            len(abreast) == len(fragments) and abreast[-1] is self.calls[-1] and all(map(_is_anonymous, fragments))
+        )
+        for place, fragment in enumerate(fragments):
+            if by_place:
+                self.last = abreast[place]
+            yield fragment
+        begun = self.calls[known:]
+        if 1 < len(begun) == len(fragments) and not any(map(_is_whole, fragments)):
+            self._abreast = begun
 
     def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int] | None:
         """The call that a fragment belongs to, and how many characters the fragment added to its name.
@@ -92,6 +111,7 @@ class ToolCalls:
         other.last = None if self.last is None else other.calls[self.last.place]
         other._by_id = {id_: other.calls[call.place] for id_, call in self._by_id.items()}
         other._by_index = {index: other.calls[call.place] for index, call in self._by_index.items()}
+        other._abreast = [other.calls[call.place] for call in self._abreast]
         return other
 
     def extend(self, index: int, text: str) -> ToolCall:
@@ -234,6 +254,18 @@ def _is_empty(fragment: ChoiceDeltaToolCall) -> bool:
     function = fields.pop("function", None)
     values = [*fields.values(), *(() if function is None else fields_of(function).values())]
     return all(value in (None, "", "function") for value in values)
+
+
+def _is_anonymous(fragment: ChoiceDeltaToolCall) -> bool:
+    fields = fragment.__dict__
+    return fields.get("index") is None and not fields.get("id")
+
+
+def _is_whole(fragment: ChoiceDeltaToolCall) -> bool:
+    """Whether a fragment has all arguments of its call; the input of a custom tool may always be whole."""
+    function, custom = map(fragment.__dict__.get, ("function", "custom"))
+    text = None if function is None else function.__dict__.get("arguments")
+    return bool(text and is_json(text)) or bool(custom is not None and custom.__dict__.get("input"))
 
 
 def _is_another(call: ToolCall, name: str) -> bool:
