@@ -49,6 +49,10 @@ def thinking(text: str | None = None, **fields: Any) -> dict[str, Any]:
     return {"type": "thinking", **({} if text is None else {"thinking": text}), **fields}
 
 
+def kimi(text: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"type": "encrypted", **fields} if text is None else {"type": "summary", "summary": text, **fields}
+
+
 REDACTED = {"type": "redacted_thinking", "data": "x", "index": 0}
 DETAILS = {
     "text appends": ([[at(0, text="a")], [at(0, text="b")]], [at(0, text="ab")]),
@@ -123,6 +127,12 @@ DETAILS = {
     "whole blocks without type and index (Helicone)":
         ([[{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]],
          [{"thinking": "a", "signature": "s"}, {"thinking": "b", "signature": "t"}]),
+    "summaries and encrypted blocks by index (Kimi)":
+        ([[kimi("a", index=0)], [kimi("b", index=0)], [kimi(encrypted="x", index=1)], [kimi("c", index=2)]],
+         [kimi("ab", index=0), kimi(encrypted="x", index=1), kimi("c", index=2)]),
+    "whole ones without an index, in their order (Kimi)":
+        ([[kimi("a"), kimi(encrypted="x"), kimi(encrypted="y"), kimi("b")]],
+         [kimi("a"), kimi(encrypted="x"), kimi(encrypted="y"), kimi("b")]),
 }  # fmt: skip
 
 

@@ -255,6 +255,19 @@ WRITTEN = {
     "Doubao: encrypted reasoning, and its text":
         ([{"reasoning_content": "hm"}, {"encrypted_content": "ab"}, {"encrypted_content": "c", "content": "Hi"}],
          {"content": "Hi", "reasoning_content": "hm", "encrypted_content": "abc"}),
+    "Kimi: summaries and encrypted blocks without their index, and the text":
+        ([{"reasoning_content": "h"}, {"reasoning_content": "m"},
+         {"reasoning_details": [{"index": 0, "type": "summary", "summary": "s"}]},
+         {"reasoning_details": [{"index": 0, "type": "summary", "summary": "o"}]},
+         {"reasoning_details": [{"index": 1, "type": "encrypted", "encrypted": "ab"}]}, {"content": "Hi"}],
+         {"content": "Hi", "reasoning_content": "hm", "reasoning_details": [{"type": "summary", "summary": "so"},
+         {"type": "encrypted", "encrypted": "ab"}]}),
+    "Kimi: the summary if there is no other text":
+        ([{"reasoning_details": [{"index": 0, "type": "summary", "summary": "so"}]}, {"content": "Hi"}],
+         {"content": "Hi", "reasoning_content": "so", "reasoning_details": [{"type": "summary", "summary": "so"}]}),
+    "Kimi: no text":
+        ([{"reasoning_details": [{"index": 0, "type": "encrypted", "encrypted": "ab"}]}],
+         {"content": "", "reasoning_details": [{"type": "encrypted", "encrypted": "ab"}]}),
     "a signature without a text":
         ([{"reasoning_signature": "ab"}, {"content": "Hi"}], {"content": "Hi", "reasoning_signature": "ab"}),
     "GigaChat: the state of its functions":

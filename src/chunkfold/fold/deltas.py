@@ -120,7 +120,7 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             for key in own.appended:
                 if (text := fragment.get(key)) is not None and not isinstance(text, str):
                     _note_no_text(state, f"{kind.name}: {key}", text)
-            if data := fragment.get("data"):
+            if data := fragment.get("data") or fragment.get("encrypted"):
                 size += size_of(data)  # encrypted, output of its own
     reasoning = reasoning_text(fields) or reasoning
     return reasoning, size + _add_reasoning(state, reasoning)

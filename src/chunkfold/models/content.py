@@ -52,6 +52,7 @@ REASONING_ITEMS: Final = "reasoning_items"
 """LiteLLM's field with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
 _REASONING_PARTS: Final = ("thinking", "reasoning")
+_KIMI_TYPES: Final = ("summary", "encrypted")
 _IMAGE_PARTS: Final = ("image_url", "image")
 PART_TEXTS: Final = ("thinking", "summary", "reasoning", "text")
 """The keys of a content part that hold its reasoning: a text, or a list of parts with texts."""
@@ -83,6 +84,8 @@ THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking"
 """Anthropic's blocks as LiteLLM passes them on."""
 THINKING_DETAILS: Final = THINKING_BLOCKS._replace(name=REASONING_DETAILS.name, signed_repeats=True)
 """Anthropic's blocks in `reasoning_details`, as Meituan passes them on."""
+KIMI_DETAILS: Final = BlockKind(REASONING_DETAILS.name, ("summary",), ("summary",), whole=("encrypted",))
+"""Kimi Code's blocks in `reasoning_details`, of the types "summary" and "encrypted"; only a stream has their index."""
 THINKING: Final = BlockKind("thinking", ("content",), ("content",))
 """The one object of musistudio/llms, with `content` and `signature`."""
 CONTENT_BLOCKS: Final = BlockKind("content_blocks", ("thinking",), ("thinking", "text"), inner="delta", has_types=False)
@@ -220,9 +223,11 @@ def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
 
 
 def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
-    """The kind of the fragments in the field of a kind: `reasoning_details` may have Anthropic's blocks."""
+    """The kind of the fragments in the field of a kind: `reasoning_details` may have Anthropic's blocks, or Kimi's."""
     first = fragments[0] if fragments and kind is REASONING_DETAILS else {}
     type_ = first.get("type")
+    if type_ in _KIMI_TYPES:
+        return KIMI_DETAILS
     is_anthropic = type_ == "redacted_thinking" or (type_ == "thinking" and "thinking" in first)
     return THINKING_DETAILS if is_anthropic else kind
 
@@ -264,8 +269,23 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
     provider = fields.get(PROVIDER_FIELDS)
     if is_object(provider):
         found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}
+    found |= _kimi_fields(fields)
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
+
+
+def _kimi_fields(fields: Fields) -> dict[str, Any]:
+    """Kimi's blocks of reasoning without their index, which it refuses in a request, and the text; empty if none came.
+
+    The summary in the blocks is the text only if no other came.
+    """
+    details = fields.get(REASONING_DETAILS.name)
+    blocks = list(filter(is_object, details)) if is_list(details) else []
+    if kind_in(REASONING_DETAILS, blocks) is not KIMI_DETAILS:
+        return {}
+    sent = [{key: value for key, value in block.items() if key != "index"} for block in blocks]
+    text = fields.get("reasoning_content") or fields.get("reasoning")
+    return {REASONING_DETAILS.name: sent, "reasoning_content": text}
 
 
 def read_part(part: Any) -> tuple[str, str]:

@@ -89,7 +89,7 @@ def _output_of(delta: dict[str, Any]) -> Iterator[Any]:
     yield from delta.get("images") or ()
     for detail in delta.get("reasoning_details") or ():
         if isinstance(detail, dict):
-            yield from (detail.get(name) for name in ("text", "summary", "data"))
+            yield from (detail.get(name) for name in ("text", "summary", "data", "encrypted"))
     for part in delta["content"] if isinstance(delta.get("content"), list) else ():
         yield from _texts_of(part)
 
