@@ -403,7 +403,11 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         # OpenAI; the type may be another.
         *({"code": f"{who}_spend_limit_exceeded", "type": "server_error"} for who in ("organization", "project")),
         *({"code": code} for code in ("organization_usage_limit_exceeded", "credit_balance_exhausted")),
-        {"type": "rate_limit_error", "details": {"error_code": "enforced_spend_limit_reached"}},  # Anthropic
+        {"type": "usage_not_included", "plan_type": "free"},  # a plan of ChatGPT without the model
+        *(
+            {"type": "rate_limit_error", "details": {"error_code": code}}  # Anthropic
+            for code in ("enforced_spend_limit_reached", "credits_required")
+        ),
         {"type": "exceeded_current_quota_error"},  # Moonshot
         {"code": "1113"},  # Zhipu
         {"code": 1113},
