@@ -268,6 +268,28 @@ def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
     assert failure({"error": {"message": passed_on}}).retry_after == 9.0
 
 
+@each_case(
+    ("fields", "seconds"),
+    [
+        (
+            {"type": "usage_limit_reached", "plan_type": "plus", "resets_at": 1792000000, "resets_in_seconds": 7200},
+            7200.0,
+        ),
+        ({"code": "model_cooldown", "reset_seconds": 90, "reset_time": "1m30s"}, 90.0),  # CLIProxyAPI
+        ({"message": json.dumps({"error": {"message": "x", "resets_in_seconds": 60}})}, 60.0),  # passed on
+        ({"metadata": {"retry_after_seconds": 11}, "resets_in_seconds": 60}, 11.0),
+        ({"reset_seconds": 90, "details": [RETRY_INFO]}, 90.0),
+        *(({"resets_in_seconds": wait}, None) for wait in (None, -1, True, float("inf"), [], "soon")),
+    ],
+)
+def test_a_wait_in_the_error_itself(fields: dict[str, Any], seconds: float | None) -> None:
+    """ChatGPT's plans say when their limit ends, and gateways pass it on in the body only."""
+    body = {"error": {"message": "x", **fields}}
+    assert failure(body).retry_after == seconds
+    assert error_from_response(429, {}, json.dumps(body).encode()).retry_after == seconds
+    assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
+
+
 @each_case(("headers", "seconds"), WAITS)
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     error = error_from_response(429, headers, b"")

@@ -25,6 +25,7 @@ _LONGEST_INNER: Final = 2**16  # characters
 # FastAPI's `HTTPException(429, {"message": "..."})`; CLOVA Studio's `{"status": {"code": "42901", "message": "..."}}`.
 _INNER_NAMES: Final = ("detail", "status")
 _REQUEST_ID_NAMES: Final = ("request_id", "requestId", "RequestId")
+_WAITS: Final = ("resets_in_seconds", "reset_seconds")  # a plan of ChatGPT; CLIProxyAPI
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -116,12 +117,13 @@ def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
 
 
 def _retry_delay(*errors: dict[str, Any]) -> float | None:
-    """Seconds to wait, as OpenRouter's metadata say, or Google's `RetryInfo` among the details.
+    """Seconds to wait, as OpenRouter's metadata say, or the error itself, or Google's `RetryInfo` among the details.
 
     Google's compatible endpoint has no header for it, nor has an error within a stream.
     """
     metadata = (error.get("metadata") for error in errors)
     waits = [printed(part.get("retry_after_seconds")) for part in metadata if is_object(part)]
+    waits += [printed(error.get(name)) for error in errors for name in _WAITS]
     delays = (detail.get("retryDelay") for error in errors for detail in objects_in(error.get("details")))
     waits += [delay[:-1] for delay in delays if isinstance(delay, str) and delay.endswith("s")]
     return next((seconds for seconds in map(seconds_in, waits) if seconds is not None), None)
