@@ -162,6 +162,7 @@ def test_a_null_among_reasoning_details_does_not_lose_the_text() -> None:
 # Reasoning text, in all its spellings
 
 
+ENCRYPTED = "__ENCRYPTED_REASONING__id=rs_1\ngAAA="
 SPELLINGS = {
     "reasoning_content": ({"reasoning_content": "T"}, set()),
     "reasoning": ({"reasoning": "T"}, set()),
@@ -212,6 +213,11 @@ SPELLINGS = {
     "a bare thinking is an unknown field": ({"thinking": "x", "reasoning": "T"}, set()),
     "nor one that is no string": ({"reasoning_content": {"x": 1}, "reasoning": "T"}, {"CF209"}),
     "nor one that is a number": ({"reasoning": 5, "reasoning_content": "T"}, {"CF209"}),
+    "before what is encrypted (Venice)": ({"reasoning_content": f"T\n\n{ENCRYPTED}", "reasoning_encrypted": True}, set()),
+    "what is encrypted is not it":
+        ({"reasoning_content": ENCRYPTED, "reasoning_encrypted": True, "reasoning": "T"}, set()),
+    "the flag alone": ({"reasoning_content": "T", "reasoning_encrypted": True}, set()),
+    "the flag beside a number": ({"reasoning_content": 5, "reasoning_encrypted": True, "reasoning": "T"}, {"CF209"}),
 }  # fmt: skip
 
 
@@ -223,6 +229,31 @@ def test_reasoning_is_taken_once_from_the_first_spelling(delta: dict[str, Any], 
     assert message.reasoning == "T"
     assert message.model_dump()["reasoning"] == "T"
     assert noted(parser) == rules
+
+
+def test_encrypted_reasoning_comes_last_in_the_raw_text() -> None:
+    """Venice reads it up to the end of the text, and may send more of the readable reasoning after it."""
+    encrypted = [f"\n\n{ENCRYPTED}{number}" for number in range(40)]
+    flagged = [{"reasoning_content": text, "reasoning_encrypted": True} for text in encrypted]
+    parser, chunks = read(said({"reasoning_content": "T"}, *flagged, {"reasoning_content": "U"}, {"content": "Hi"}))
+    message = parser.completion().message
+    assert message.reasoning == "".join(one.reasoning for one in chunks) == "TU"
+    assert message.reasoning_content == "".join(["TU", *encrypted])
+    assert chunks[1].choices[0].delta.reasoning_content == encrypted[0]
+    assert message.model_extra == {"reasoning_encrypted": True}
+
+
+def test_the_mark_of_encrypted_reasoning_without_the_flag_is_text() -> None:
+    """A model may write about it."""
+    assert fold(*said({"reasoning_content": f"T{ENCRYPTED}"})).completion().reasoning == f"T{ENCRYPTED}"
+
+
+def test_a_whole_message_with_encrypted_reasoning_after_the_same_deltas() -> None:
+    flagged = {"reasoning_content": ENCRYPTED, "reasoning_encrypted": True}
+    message = fold(
+        *said(flagged, {"content": "Hi"}), sse({"choices": [{"index": 0, "message": flagged}]})[0]
+    ).snapshot.message
+    assert (message.reasoning, message.reasoning_content) == (None, ENCRYPTED)
 
 
 @each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)

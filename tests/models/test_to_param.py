@@ -273,6 +273,14 @@ WRITTEN = {
     "GigaChat: the state of its functions":
         ([{"content": "Hi", "functions_state_id": "a-1"}, {"functions_state_id": None}],
          {"content": "Hi", "functions_state_id": "a-1"}),
+    "Venice: encrypted reasoning at the end of the text, and as a block":
+        ([{"reasoning_content": "hm"}, {"reasoning_content": "\n\n__ENCRYPTED_REASONING__id=rs_1\ngAAA=",
+         "reasoning_encrypted": True, "reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": "gAAA="}]},
+         {"reasoning_content": "."}, {"content": "Hi"}],
+         {"content": "Hi", "reasoning_content": "hm.\n\n__ENCRYPTED_REASONING__id=rs_1\ngAAA=",
+         "reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": "gAAA="}]}),
+    "Venice: a text that only says so":
+        ([{"reasoning_content": "[encrypted]", "reasoning_encrypted": True}, {"content": "Hi"}], {"content": "Hi"}),
     "Venice: Gemini's signature of a text":
         ([{"content": "Hi"}, {"thought_signature": "ab"}], {"content": "Hi", "thought_signature": "ab"}),
     "Databricks: a signature in a content part":

@@ -28,6 +28,7 @@ OUTPUT: dict[str, dict[str, Any]] = {
     "reasoning details of no type": {"reasoning_details": [{"text": "Hm"}]},
     "encrypted reasoning": {"reasoning_details": [{"type": "reasoning.encrypted", "data": "zzz"}]},
     "reasoning encrypted by Kimi": {"reasoning_details": [{"type": "encrypted", "encrypted": "zzz"}]},
+    "reasoning encrypted by Venice": {"reasoning_content": "__ENCRYPTED_REASONING__x", "reasoning_encrypted": True},
     "opaque reasoning": {"reasoning_opaque": "x"},
     "a signature of reasoning": {"reasoning_signature": "x"},
     "a signature under another name": {"reasoning_content_signature": "x"},

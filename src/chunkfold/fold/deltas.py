@@ -18,7 +18,9 @@ from chunkfold.models.content import (
     APPENDED,
     BLOCK_KINDS,
     CONTENT_BLOCKS,
+    ENCRYPTED_FLAG,
     ENCRYPTED_REASONING,
+    ENCRYPTED_TEXT,
     OPENING_THOUGHT_TAG,
     PROVIDER_FIELDS,
     REASONING_DETAILS,
@@ -36,6 +38,7 @@ from chunkfold.models.content import (
     kind_in,
     read_part,
     reasoning_text,
+    split_encrypted,
     without_thought_flag,
 )
 from chunkfold.models.shared import ChoiceLogprobs
@@ -51,6 +54,8 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
     is_new_role = role is not None and role != state.role  # most providers repeat it
     if is_new_role and is_of_tool(fields):
         return _keep_tool_message(state, delta)
+    if unknown and unknown.get(ENCRYPTED_FLAG) and isinstance(fields.get("reasoning_content"), str):
+        return _fold_encrypted(state, delta)
     if unknown and RULED_UNKNOWN.isdisjoint(unknown):
         keep_unknown(state.message_extra, unknown, EXTENDED_IN_MESSAGE)
         unknown = None
@@ -67,6 +72,15 @@ def fold_delta(state: ChoiceState, delta: ChoiceDelta) -> int:
             if (value := fields.get(name)) is not None:
                 size += rule(state, value)
     return size + _fold_unknown_fields(state, unknown) if unknown else size
+
+
+def _fold_encrypted(state: ChoiceState, delta: ChoiceDelta) -> int:
+    """Fold a flagged delta without its encrypted reasoning, which has to stay at the end of the raw text."""
+    text, encrypted = split_encrypted(delta.__dict__["reasoning_content"])
+    state.texts[ENCRYPTED_TEXT].write(encrypted)
+    state.message_extra[ENCRYPTED_FLAG] = True
+    rest = delta.model_copy(update={"reasoning_content": text or None, ENCRYPTED_FLAG: None})
+    return len(encrypted) + fold_delta(state, rest)
 
 
 def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
@@ -349,7 +363,7 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     "citations": _keep_citations,
     PROVIDER_FIELDS: _keep_provider_fields,
 }
-RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
+RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES, [ENCRYPTED_FLAG])
 """Unknown fields of a delta of which more is kept than the last value."""
 # The role, the content and the spellings of reasoning are folded before them. In the order of the model's fields.
 _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {

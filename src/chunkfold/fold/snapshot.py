@@ -16,6 +16,7 @@ from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall
 from chunkfold.models.completion import Choice
 from chunkfold.models.content import (
     CONTENT_BLOCKS,
+    ENCRYPTED_TEXT,
     REASONING_FIELDS,
     THINKING,
     content_block,
@@ -49,6 +50,8 @@ def choice_snapshot(state: ChoiceState) -> Choice:
 def _message_fields(state: ChoiceState) -> dict[str, Any]:
     fields: dict[str, Any] = {"reasoning": None}  # never a raw value of that name
     fields |= {name: state.text(name) for name in state.texts}
+    if encrypted := fields.pop(ENCRYPTED_TEXT, None):
+        fields["reasoning_content"] = (fields.get("reasoning_content") or "") + encrypted
     fields["role"] = role_of(state)  # the model reads None as its default
     for name, blocks in state.blocks.items():
         fields[name] = _blocks_snapshot(name, blocks.snapshot())
@@ -151,4 +154,4 @@ def _has(state: ChoiceState, name: str, value: Any) -> bool:
 
 
 def _has_reasoning(state: ChoiceState) -> bool:
-    return bool(state.text("reasoning") or state.blocks)
+    return bool(state.text("reasoning") or state.text(ENCRYPTED_TEXT) or state.blocks)

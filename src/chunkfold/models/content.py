@@ -32,6 +32,11 @@ ENCRYPTED_REASONING: Final = (
 )
 """GitHub Copilot's encrypted reasoning, the signature of the reasoning text of octopus, TokenHub and Bella, the
 encrypted reasoning of the latter two, and that of Doubao."""
+ENCRYPTED_FLAG: Final = "reasoning_encrypted"
+"""Venice's flag of a delta or a message whose `reasoning_content` ends with encrypted reasoning, after a mark."""
+ENCRYPTED_TEXT: Final = "encrypted_text"
+"""The fold's own name for it. It ends the text on the next turn too, but more of the text may come after it."""
+_ENCRYPTED_MARK: Final = "__ENCRYPTED_REASONING__"
 APPENDED: Final = ("reasoning_text", "cot_summary", *ENCRYPTED_REASONING)
 """Unknown fields whose pieces append."""
 DRAFT: Final = "diffusion_content"
@@ -162,9 +167,18 @@ def reasoning_text(fields: Fields) -> str:
         text = fields.get(name)
         if text and not isinstance(text, str):
             text = _text_in_objects(text)
+        if text and fields.get(ENCRYPTED_FLAG):
+            text, _ = split_encrypted(text)
         if text:
             return text
     return ""
+
+
+def split_encrypted(text: str) -> tuple[str, str]:
+    """The reasoning in a flagged text, and the encrypted reasoning at its end, with the mark and the blank line."""
+    readable, mark, _ = text.partition(_ENCRYPTED_MARK)
+    readable = readable.removesuffix("\n\n") if mark else text
+    return readable, text[len(readable) :]
 
 
 def _text_in_objects(value: Any) -> str:
@@ -270,6 +284,8 @@ def returned_fields(fields: Fields) -> dict[str, Any]:
     if is_object(provider):
         found[PROVIDER_FIELDS] = {name: provider[name] for name in _RETURNED_PROVIDER_FIELDS if provider.get(name)}
     found |= _kimi_fields(fields)
+    if fields.get(ENCRYPTED_FLAG) and _ENCRYPTED_MARK in (text := fields.get("reasoning_content") or ""):
+        found["reasoning_content"] = text
     returned: dict[str, Any] = copied({name: value for name, value in found.items() if value})
     return returned
 
