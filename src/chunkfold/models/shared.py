@@ -44,7 +44,8 @@ class CompletionUsage(Model):
             *("prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens", "precached_prompt_tokens"),
             "cached_input_tokens",
         )
-        details = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details")  # the last are Writer's
+        # The last are Writer's, and Mistral's.
+        details = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details")
         return self._count("cached_tokens", details, names)
 
     @property
