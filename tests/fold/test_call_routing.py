@@ -219,7 +219,7 @@ SIDE_BY_SIDE = {
     "an id says more": ([BEGUN, [(..., "a", ..., OPEN), (..., "b", ..., OPEN)], [REST, (..., "a", ..., "1}")]],
         [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
     "and so does an index": ([BEGUN, [(0, ..., ..., ONE), (9, ..., ..., TWO)]],
-        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO)], {"CF301", "CF302", "CF314"}),
+        [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO)], {"CF301", "CF302", "CF314", "CF316"}),
     "but a name that is repeated does not": ([BEGUN, [(..., ..., W, ONE), (..., ..., W, TWO)]], PLAIN[:2],
         {"CF301", "CF307"}),
     "the first fragments may have indexes": ([[(0, "a", W, ""), (1, "b", W, "")], [TEXT, TEXT], [REST, REST]],
