@@ -27,8 +27,8 @@ from chunkfold.arguments import check_flag
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 498})  # 498: Groq has no capacity left for `flex`
 _PAYMENT_REQUIRED: Final = 402  # with a wait: running requests fill OpenRouter's budget until they are billed
 # An account that is out of credit, which a 429 can mean as well: words of OpenAI, ChatGPT, Anthropic, Moonshot,
-# LiteLLM, Alibaba, Volcengine, Baidu and Tencent, and Zhipu's numbers. The last two are a request that is too long,
-# which llama.cpp reported as a 500.
+# LiteLLM, Alibaba, Volcengine, Baidu, Tencent and Sarvam, and numbers of Zhipu, iFlytek and 302.AI. The last two are a
+# request that is too long, which llama.cpp reported as a 500.
 _NEVER_RETRYABLE_CODES: Final = (
     *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted"),
     *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
@@ -36,7 +36,7 @@ _NEVER_RETRYABLE_CODES: Final = (
     *("exceeded_current_quota_error", "budget_exceeded"),
     *("CommodityNotPurchased", "PrepaidBillOverdue", "PostpaidBillOverdue", "BudgetLimitExceeded"),
     *("SetLimitExceeded", "BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE", "EXCEED_TOKEN_QUOTA_LIMIT"),
-    *(1113, "1113", 1309, "1309"),
+    *("insufficient_quota_error", 1113, "1113", 1309, "1309", 11200, "11200", -10004, -10006),
     *("context_length_exceeded", "exceed_context_size_error"),
 )
 # Alibaba reports its limit of tokens per minute by OpenAI's word for an empty account; its message says which it is.

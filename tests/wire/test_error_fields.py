@@ -344,6 +344,24 @@ STATUSES = {
     "MiniMax's 1004: a wrong key": ({"base_resp": {"status_code": 1004, "status_msg": "x"}}, 401),
     "SiliconFlow's 50508: too busy": ({"code": 50508, "message": "x", "data": None}, 503),
     "its 50603: really busy": ({"code": 50603, "message": "x", "data": None}, 503),
+    **{
+        f"iFlytek's {code}: {what}": ({"error": {"message": "x", "type": "api_error", "code": code}}, status)
+        for code, what, status in (
+            *(("10005", "a wrong value", 400), ("10907", "too long", 400), ("11200", "no permission", 403)),
+            *(("11202", "too many requests", 429), ("10012", "its engine", 500), ("10222", "its network", 502)),
+            ("10110", "too busy", 503),
+        )
+    },
+    "its 10005 beside a type that says more": ({"error": {"type": "rate_limit_error", "code": "10005"}}, 429),
+    "iFlytek's 10014 without an envelope: unsafe": ({"code": 10014, "message": "x", "sid": "s"}, 400),
+    **{
+        f"302.AI's {code}: {what}": ({"error": {"err_code": code, "message": "x", "type": "api_error"}}, status)
+        for code, what, status in (
+            *((-10001, "no key", 401), (-10003, "its network", 500), (-10004, "no credit", 402)),
+            *((-10007, "as much as a day allows", 429), (-10008, "no channel", 503), (-10009, "no such function", 400)),
+            *((-10013, "no permission", 403), (-1024, "too slow", 504)),
+        )
+    },
     # Never 200, nor any number that is no status of an error.
     "200": ({"error": {"code": 200}}, None),
     "200 in digits": ({"error": {"code": "200"}}, None),
@@ -418,6 +436,9 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         {"type": "budget_exceeded", "code": "429"},  # LiteLLM
         *({"code": code} for code in ("BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE")),  # Baidu
         {"code": "EXCEED_TOKEN_QUOTA_LIMIT"},  # Tencent
+        {"code": "insufficient_quota_error"},  # Sarvam
+        *({"code": code, "type": "one_api_error"} for code in ("11200", 11200)),  # iFlytek
+        *({"err_code": code, "type": "api_error"} for code in (-10004, -10006)),  # 302.AI
     ):
         error = error_from_response(429, {}, json.dumps({"error": {"message": "x", **fields}}).encode())
         assert error.status_code == 429

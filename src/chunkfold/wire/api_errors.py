@@ -98,8 +98,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
     fields.setdefault("code", outer.get("code"))
     fields.setdefault("type", outer.get("error_type") or outer.get("type") or outer.get("tpe"))  # the last is Writer's
-    if fields["code"] is None:
-        fields["code"] = fields.get("errorCode", outer.get("errorCode"))
+    if fields["code"] is None:  # the last is 302.AI's
+        fields["code"] = fields.get("errorCode", outer.get("errorCode", fields.get("err_code")))
     if fields["code"] is None and is_object(details := fields.get("details")):
         fields["code"] = details.get("error_code")  # Anthropic
     # FastAPI says where in the request something is wrong, and Llama Stack passes it on.

@@ -28,15 +28,20 @@ def status_of(value: Any, raw: Any) -> int | None:
             if 400 <= status <= 599:
                 return status
     words = list(_words(parts))
-    for word in words:
-        # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
-        first = re.split("[.:]", word, maxsplit=1)[0]
-        meant = _WORD_STATUS.get(_normalised(word)) or _WORD_STATUS.get(_normalised(first))
-        if meant is not None:
-            return meant
+    meant = next(filter(None, map(_status_of_word, words)), None)
+    if meant in (None, 500):  # iFlytek's and 302.AI's type is `api_error`
+        meant = next((_PRECISE_STATUS[word] for word in words if word in _PRECISE_STATUS), meant)
+    if meant is not None:
+        return meant
     # After the words: Mistral's numbers have other meanings, and always a type beside them.
     numbers = _MINIMAX_STATUS if is_object(raw) and is_object(raw.get("base_resp")) else _ZHIPU_STATUS
     return next((numbers[word] for word in words if word in numbers), None)
+
+
+def _status_of_word(word: str) -> int | None:
+    # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
+    first = re.split("[.:]", word, maxsplit=1)[0]
+    return _WORD_STATUS.get(_normalised(word)) or _WORD_STATUS.get(_normalised(first))
 
 
 def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
@@ -59,6 +64,10 @@ def code_of(value: Any) -> int:
 
 def _by_word(words_of: dict[int, str]) -> dict[str, int]:
     return {_normalised(word): status for status, words in words_of.items() for word in words.split()}
+
+
+def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
+    return {number: status for status, numbers in numbers_of.items() for number in numbers.split()}
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
@@ -107,8 +116,22 @@ _WORD_STATUS: Final = _by_word(
         " gateway_stream_timeout channel_response_time_exceeded failed_operation.engine_request_timeout",
     }
 )
+# Numbers of iFlytek and, below 0, of 302.AI.
+_PRECISE_STATUS: Final = _by_number(
+    {
+        400: "10003 10004 10005 10013 10014 10019 10021 10163 10907 -10009",
+        401: "-10001 -10002 -10005",
+        402: "-10004 -10006",
+        403: "10015 10016 11200 -10013",
+        429: "10006 10007 11201 11202 11203 -10007 -10012 -10018",
+        500: "10010 10011 10012",
+        502: "10009 10222",
+        503: "10008 10110 -10008",
+        504: "-1024",
+    }
+)
 # Numbers in `base_resp`.
-_MINIMAX_STATUS: Final = _by_word(
+_MINIMAX_STATUS: Final = _by_number(
     {
         400: "1026 1027 1042 2013",
         401: "1004 2049",
@@ -119,7 +142,7 @@ _MINIMAX_STATUS: Final = _by_word(
     }
 )
 # Numbers in an `error`, and three of SiliconFlow's.
-_ZHIPU_STATUS: Final = _by_word(
+_ZHIPU_STATUS: Final = _by_number(
     {
         400: "1210 1212 1213 1214 1215 1261 1300 1301",
         401: "1000 1001 1002 1003 1004",
