@@ -263,6 +263,17 @@ def test_a_wait_in_the_metadata(metadata: Any, seconds: float | None) -> None:
     assert api_error(body["error"], body).retry_after == seconds
 
 
+PLAN = {"type": "usage_limit_reached", "message": "x", "plan_type": "pro", "resets_in_seconds": 173470}
+COOLDOWN = {"code": "model_cooldown", "message": "x", "model": "m", "reset_seconds": 41, "reset_time": "40s"}
+
+
+@each_case(("error", "seconds"), [(PLAN, 173470.0), (COOLDOWN, 41.0), ({"message": json.dumps(PLAN)}, 173470.0)])
+def test_a_wait_in_the_error(error: dict[str, Any], seconds: float) -> None:
+    """Of a ChatGPT plan, which proxies such as CLIProxyAPI pass on, and CLIProxyAPI's own."""
+    failed = failure({"error": error})
+    assert (failed.status_code, failed.retry_after, failed.retryable) == (429, seconds, True)
+
+
 def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
     passed_on = json.dumps({"error": {"message": "x", "metadata": {"retry_after_seconds": 9}}})
     assert failure({"error": {"message": passed_on}}).retry_after == 9.0

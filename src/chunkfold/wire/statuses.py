@@ -71,7 +71,7 @@ def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
-# xAI, StepFun, GitHub Copilot, Cline, Lemonade and the relays built from one-api.
+# xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -98,6 +98,7 @@ _WORD_STATUS: Final = _by_word(
         " service_tier_capacity_exceeded some_resource_has_been_exhausted limit_requests limit_burst_rate"
         " rpm_rate_limit_exceeded tpm_rate_limit_exceeded too_many_tokens token_quota_exceeded request_quota_exceeded"
         " user_model_rate_limited user_global_rate_limited user_weekly_rate_limited integration_rate_limited"
+        " usage_limit_reached model_cooldown"
         " agent_mode_limit_exceeded upstream_provider_rate_limit rate_limit_total_qps rate_limit_search_total_qps"
         " rate_limit_search_qps quota_user_daily_request quota_user_daily_free"
         " exceed_token_quota_limit exceed_concurrent_request_limit failed_operation.engine_server_limit_exceeded",
