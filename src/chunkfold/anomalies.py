@@ -192,7 +192,7 @@ TOOL_MESSAGE: Final = Rule(
 CHOICE_INDEX_WANDERS: Final = Rule(
     "CF221",
     "a choice has an index other than 0 although one choice was requested",
-    "Portkey in front of Cohere, musistudio/llms, GitHub Copilot",
+    "Portkey in front of Cohere, musistudio/llms, GitHub Copilot, OpenCode in front of Claude",
     "reads it as choice 0, with the option `one_choice`",
 )
 DRAFT: Final = Rule(
@@ -247,7 +247,10 @@ ARGUMENTS_SEVERAL: Final = Rule(
     "keeps the text; `parse` raises ParseError, unless all of them are equal",
 )
 CALLS_OBJECT: Final = Rule(
-    "CF313", "`tool_calls` is one object, not a list", "Portkey in front of Cohere", "reads it as a list of one"
+    "CF313",
+    "`tool_calls` is one object, not a list",
+    "Portkey in front of Cohere, iFlytek",
+    "reads it as a list of one",
 )
 CALL_INDEX_CHANGED: Final = Rule(
     "CF314",
@@ -289,7 +292,10 @@ DONE_MISSING: Final = Rule(
     "CF501", "no [DONE] after the finish reasons", "Cerebras, Perplexity, gateways", "accepts it"
 )
 FINISH_MISSING: Final = Rule(
-    "CF502", "[DONE] although a choice has no finish reason", "Evolink, Ollama, proxies to Copilot", "ends as `done`"
+    "CF502",
+    "[DONE] although a choice has no finish reason",
+    "Evolink, Ollama, iFlytek, proxies to Copilot",
+    "ends as `done`",
 )
 FINISHED_TWICE: Final = Rule("CF504", "a choice finishes more than once", "OpenRouter, SGLang", "keeps the last")
 OUTPUT_AFTER_FINISH: Final = Rule(

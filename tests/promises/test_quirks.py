@@ -98,6 +98,8 @@ def summed(delta: Any, summary: Any) -> dict[str, Any]:
     return {**chunk(delta), "reasoning_summary": summary}
 
 
+SPARK = {"code": 0, "message": "Success", "sid": "s", "id": "s", "created": 1}
+SPARK_DELTA = {**HI_DELTA, "tool_calls": {"type": "function", "function": {"name": "f", "arguments": "{}"}}}
 DRAFTS = [diffused({"role": "assistant", "content": text}, 0) for text in ("H%", "", "\x1fi", *(["Ho"] * 30))]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 HAS_USAGE = {"usage.prompt_tokens": 5, "usage.completion_tokens": 2, "usage.total_tokens": 7}
@@ -226,7 +228,11 @@ QUIRKS: dict[str, list[Case]] = {
         Case("cumulative deltas, off by default", deltas(*({"content": text} for text in ("a", "ab"))), text="aab"),
         Case("think tags, off by default", deltas({"content": "<think>hm</think>Hi"}), text="<think>hm</think>Hi"),
     ],
-    "folding and tool calls": [],
+    "folding and tool calls": [
+        Case("iFlytek's call, and its end", event({**SPARK, "choices": [{"delta": SPARK_DELTA, "index": 0}]}) + DONE,
+            end="done", rules="CF206 CF216 CF301 CF302 CF313 CF502",
+            has={"tool_calls.0.function.name": "f", "tool_calls.0.function.arguments": "{}", "sid": "s"}),
+    ],
     "time, lifetime, concurrency": [
         Case("a text beside a delta", stream(chunk({"content": "Hi"}, text="Hi")),
             has={"choices.0.model_extra": {"text": "Hi"}}),
