@@ -362,6 +362,13 @@ STATUSES = {
             *((-10013, "no permission", 403), (-1024, "too slow", 504)),
         )
     },
+    "42901 (CLOVA Studio)": ({"error": {"message": "x", "code": "42901"}}, 429),
+    **{
+        f"gRPC's {code}": ({"error": {"code": code, "message": "x", "details": []}}, status)
+        for code, status in ((1, None), (3, 400), (7, 403), (8, 429), (13, 500), (14, 503), (16, 401), (17, None))
+    },
+    "gRPC's 8 without an envelope": ({"code": 8, "message": "x", "details": []}, 429),
+    "8 without details": ({"error": {"code": 8, "message": "x"}}, None),
     # Never 200, nor any number that is no status of an error.
     "200": ({"error": {"code": 200}}, None),
     "200 in digits": ({"error": {"code": "200"}}, None),

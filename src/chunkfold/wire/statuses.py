@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from chunkfold.excerpts import printed
-from chunkfold.json_text.values import is_integer, is_object
+from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.wire.repairs import whole_number
 
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
@@ -35,6 +35,8 @@ def status_of(value: Any, raw: Any) -> int | None:
         return meant
     # After the words: Mistral's numbers have other meanings, and always a type beside them.
     numbers = _MINIMAX_STATUS if is_object(raw) and is_object(raw.get("base_resp")) else _ZHIPU_STATUS
+    if any(is_list(part.get("details")) for part in parts):
+        numbers = _GRPC_STATUS
     return next((numbers[word] for word in words if word in numbers), None)
 
 
@@ -142,7 +144,22 @@ _MINIMAX_STATUS: Final = _by_number(
         504: "1001",
     }
 )
-# Numbers in an `error`, and three of SiliconFlow's.
+# gRPC's numbers, in an error as gRPC has it, with a list of details: SenseNova, Grok's website, grpc-gateway.
+_GRPC_STATUS: Final = _by_number(
+    {
+        400: "3 9 11",
+        401: "16",
+        403: "7",
+        404: "5",
+        409: "6 10",
+        429: "8",
+        500: "2 13 15",
+        501: "12",
+        503: "14",
+        504: "4",
+    }
+)
+# Numbers in an `error`, three of SiliconFlow's, and CLOVA Studio's that are worth a retry.
 _ZHIPU_STATUS: Final = _by_number(
     {
         400: "1210 1212 1213 1214 1215 1261 1300 1301",
@@ -150,7 +167,8 @@ _ZHIPU_STATUS: Final = _by_number(
         402: "1113",
         403: "1110 1111 1112 1121 1220 1309 1311",
         404: "1211 1221 1222",
-        429: "1302 1303 1304 1305 1308 1310 1312 1313 1316 1317 1318 1319 1320 1321",
+        408: "40800",
+        429: "42900 42901 1302 1303 1304 1305 1308 1310 1312 1313 1316 1317 1318 1319 1320 1321",
         500: "1120 1200 1230 1234",
         503: "50505 50508 50603",
     }
