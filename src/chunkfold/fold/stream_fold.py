@@ -19,14 +19,7 @@ from chunkfold.fold.snapshot import choice_snapshot, gap_in, role_of
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import validate_leniently, with_unknown
-from chunkfold.models.chunk import (
-    ChatCompletionChunk,
-    ChoiceDelta,
-    ChunkChoice,
-    chunks_with,
-    is_keep_alive,
-    is_unexplained,
-)
+from chunkfold.models.chunk import ChatCompletionChunk, ChoiceDelta, ChunkChoice, chunks_with, is_unexplained
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.content import (
     CLOSING_THOUGHT_TAG,
@@ -61,7 +54,6 @@ class StreamFold:
         self.output_size = 0  # characters
         self.chunks = 0
         self.unexplained = 0  # of the chunks: objects without any field of a chunk (CF219)
-        self.keep_alives = 0  # of the chunks: those that only keep the connection alive
         # Whether the last chunk that was folded in full is the parser's template, so that of more chunks like it only
         # the new values need to be folded. Set by the parser, and reset here.
         self.follows_template = False
@@ -199,11 +191,9 @@ class StreamFold:
         self.chunks += 1
         self.follows_template = False
         has_choices = "choices" in chunk.__pydantic_fields_set__
-        if not has_choices:
-            self.keep_alives += is_keep_alive(chunk)
-            if is_unexplained(chunk):
-                self._add_unexplained(chunk)
-                return chunk
+        if not has_choices and is_unexplained(chunk):
+            self._add_unexplained(chunk)
+            return chunk
         if self._open_thoughts:
             chunk = self._close_thoughts(chunk)
         # Not by attribute, which may be a value of a wrong type: see `Model`.

@@ -41,6 +41,7 @@ class EventFolder:
         self.error: ChunkfoldError | None = None  # that an event or a limit caused
         # Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
         self.has_progress = False
+        self.keep_alives = 0  # of all chunks: those that only keep the connection alive
         self._has_chunks = False  # whether any came, even if a transform held them back
         # The place and the start of the first event that does not belong to a stream of chunks.
         self.foreign: tuple[int, str] | None = None
@@ -168,7 +169,9 @@ class EventFolder:
                 for chunk in payload.chunks:
                     self._joiner.join(chunk, is_split=is_split)
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)
-            self.has_progress |= not all(map(is_keep_alive, payload.chunks))
+            keep_alives = sum(map(is_keep_alive, payload.chunks))
+            self.keep_alives += keep_alives
+            self.has_progress |= keep_alives < len(payload.chunks)
             self._has_chunks = True
             self.chunks += map(self._fold.add, _transformed(payload.chunks, self._options.transforms))
         if payload.error is not None:

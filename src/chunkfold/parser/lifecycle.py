@@ -144,7 +144,7 @@ class Lifecycle:
         data = data if type(data) is bytes else as_bytes(data)
         fold, body, deadlines = self._fold, self._body, self._deadlines
         now = self._clock() if arrived is None else arrived
-        known, keep_alives, size = fold.chunks, fold.keep_alives, fold.output_size
+        known, keep_alives, size = fold.chunks, body.keep_alives, fold.output_size
         seconds = now - deadlines.started
         chunks: list[ChatCompletionChunk] = []
         outer, body.chunks = body.chunks, chunks  # of the read whose callback or transform called this, if any
@@ -160,7 +160,7 @@ class Lifecycle:
         if data:
             note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
-            if fold.chunks - known > fold.keep_alives - keep_alives or body.has_progress:
+            if fold.chunks - known > body.keep_alives - keep_alives or body.has_progress:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice and self.end is None and (missed := deadlines.missed(now)) is not None:

@@ -22,6 +22,7 @@ class RefusedBody:
 
     has_callback = False
     has_progress = False
+    keep_alives = 0
     foreign: tuple[int, str] | None = None
 
     def __init__(self, status_code: int, headers: Mapping[str, str]) -> None:
