@@ -168,8 +168,14 @@ def _error_as_text(choice: dict[str, Any]) -> dict[str, str]:
     return {"status_code": event[1], "message": event[2]} if event else {"message": text}
 
 
-def without_error_texts(fields: dict[str, Any]) -> dict[str, Any]:
-    """A copy of an object with choices, in which no error is the text of an answer."""
+def chunk_beside(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """The chunk in an object with an error: a copy in which no error is the text of an answer; None if it has none.
+
+    It has one if it has choices, or an empty list of them beside a usage.
+    """
+    choices, holders = fields.get("choices"), (fields, fields.get("x_groq"))
+    if not choices and (choices != [] or not any(is_object(holder) and holder.get("usage") for holder in holders)):
+        return None
     fields = with_shared_texts(fields)
     for choice in objects_in(fields["choices"]):
         if _error_as_text(choice):

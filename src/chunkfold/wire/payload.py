@@ -20,14 +20,7 @@ from chunkfold.json_text.values import is_object, new_list
 from chunkfold.models.chunk import KEEP_ALIVES, ChatCompletionChunk, is_unexplained
 from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
-from chunkfold.wire.envelopes import (
-    error_value,
-    find_error,
-    is_only_chunk,
-    other_api,
-    other_api_object,
-    without_error_texts,
-)
+from chunkfold.wire.envelopes import chunk_beside, error_value, find_error, is_only_chunk, other_api, other_api_object
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, UnreadableError, read_json, unwrapped
 from chunkfold.wire.repairs import repaired_chunk
@@ -156,16 +149,10 @@ def _take_error(event: ServerSentEvent, raw: Any, payload: Payload, *, unambiguo
     """
     if len(event.data) > _LARGE:
         raw = scrub(raw)
-    if is_object(raw) and _has_chunk(raw):
-        take_chunk(event, without_error_texts(raw), payload)  # a copy: repairs change it, and the error shows it
+    if is_object(raw) and (chunk := chunk_beside(raw)) is not None:
+        take_chunk(event, chunk, payload)  # a copy: repairs change it, and the error shows it
     raw = scrub(raw)
     payload.error = api_error(error_value(raw, unambiguous=unambiguous), raw)
-
-
-def _has_chunk(fields: dict[str, Any]) -> bool:
-    """Whether an object with an error has a chunk's values, too: choices, or an empty list of them beside a usage."""
-    choices, holders = fields.get("choices"), (fields, fields.get("x_groq"))
-    return bool(choices) or (choices == [] and any(is_object(holder) and holder.get("usage") for holder in holders))
 
 
 def _error_in_text(event: ServerSentEvent) -> ChunkfoldError:
