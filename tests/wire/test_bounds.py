@@ -189,7 +189,7 @@ def test_large_data_that_nothing_can_repair_is_not_read_twice(tail: bytes, monke
     found = [type(parse(data).error) for data in (small, large)]
     assert found == [InvalidChunkError] * 2
     with monkeypatch.context() as patch:
-        patch.delattr(reading, "_loads")
+        patch.delattr(reading, "json")
         assert "received text that is not JSON" in str(parse(large).error)
         with pytest.raises(NameError):
             parse(small)

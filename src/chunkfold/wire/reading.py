@@ -72,18 +72,12 @@ def _value_of_text(data: bytes, notes: Notes) -> Any:
     except UnicodeDecodeError:
         text = data.decode("utf-8", "replace")
         notes.append((anomalies.NOT_UTF8, ""))
-    value = _loads(text, notes)
-    if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
-        raise UnreadableError(_TOO_DEEP)
-    return value
-
-
-def _loads(text: str, notes: Notes) -> Any:
     try:
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except json.JSONDecodeError:
             value = json.loads(text, strict=False)
+            notes.append((anomalies.CONTROL_CHARACTERS, ""))
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" starting at")
         raise UnreadableError(f"{_NO_JSON} ({what} at character {error.pos})") from None
@@ -93,5 +87,6 @@ def _loads(text: str, notes: Notes) -> Any:
         raise UnreadableError(msg) from None
     except ValueError:
         raise UnreadableError(TOO_LONG) from None
-    notes.append((anomalies.CONTROL_CHARACTERS, ""))
+    if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
+        raise UnreadableError(_TOO_DEEP)
     return value
