@@ -10,8 +10,6 @@ from chunkfold.transforms import Transform
 from chunkfold.wire.headers import GivenHeaders
 
 DEFAULT_MAX_EVENT_SIZE: Final = 32 * 2**20  # bytes
-DEFAULT_MAX_EVENT_ITEMS: Final = 250_000
-DEFAULT_MAX_OUTPUT_SIZE: Final = 64 * 2**20  # characters
 
 OnServerSentEvent = Callable[[ServerSentEvent, list[ChatCompletionChunk]], object]
 

@@ -18,13 +18,7 @@ from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
 from chunkfold.parser.limits import Deadlines
-from chunkfold.parser.options import (
-    DEFAULT_MAX_EVENT_ITEMS,
-    DEFAULT_MAX_EVENT_SIZE,
-    DEFAULT_MAX_OUTPUT_SIZE,
-    BodyOptions,
-    OnServerSentEvent,
-)
+from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, BodyOptions, OnServerSentEvent
 from chunkfold.parser.refused_body import MAX_BODY_SECONDS, RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.transforms import Transform, check_transforms
@@ -73,8 +67,8 @@ class ChatCompletionParser(Lifecycle):
         strict: bool | Collection[str] = False,
         tolerate: Collection[str] = (),
         max_event_size: int | None = DEFAULT_MAX_EVENT_SIZE,
-        max_event_items: int | None = DEFAULT_MAX_EVENT_ITEMS,
-        max_output_size: int | None = DEFAULT_MAX_OUTPUT_SIZE,
+        max_event_items: int | None = 250_000,
+        max_output_size: int | None = 64 * 2**20,
         progress_timeout: float | None = None,
         total_timeout: float | None = None,
         status_code: int | None = None,
