@@ -150,14 +150,12 @@ class ToolCall:
     def extend(self, text: str, log: AnomalyLog) -> None:
         """Append to the arguments."""
         if text and self._start is not None:
-            self._look_for_placeholder((self._start + text).lstrip(), log)
+            start = (self._start + text).lstrip()
+            if start.startswith("{}") and without_placeholder(start) != start:
+                log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+            may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
+            self._start = start if may_be_placeholder else None
         self.arguments.write(text)
-
-    def _look_for_placeholder(self, start: str, log: AnomalyLog) -> None:
-        if start.startswith("{}") and without_placeholder(start) != start:
-            log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
-        may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
-        self._start = start if may_be_placeholder else None
 
     def note_arguments(self, log: AnomalyLog) -> None:
         """The stream ended: note arguments that are those of several calls, encoded twice, or the word `null`."""
