@@ -29,7 +29,7 @@ OURS = frozenset(rule.id for rule in (DONE_MISSING, FINISH_MISSING, LATE_FAULT))
 # The verdict. The first row whose facts are all there holds: why nothing more is read (None: whatever), the other facts
 # that decide, the end, and the rule that is noted.
 FINISHED, EARLY, OUTPUT = "all_finished", "finished_early", "has_output"
-UNKNOWN, FOREIGN = "has_unexplained", "is_foreign"
+UNKNOWN, FOREIGN = "has_unexplained", "foreign"
 TABLE: list[tuple[Stop | None, dict[str, bool], StreamEnd, Rule | None]] = [
     (Stop.ERROR, {}, StreamEnd.FAILED, None),
     (Stop.INVALID, {}, StreamEnd.INVALID, None),

@@ -53,7 +53,8 @@ class Facts(NamedTuple):
     finished_early: bool = False
     has_output: bool = False
     has_unexplained: bool = False  # an object came that is neither a chunk nor an error
-    is_foreign: bool = False  # events with data came, and none of them is part of a stream of chunks
+    # The place and the start of the first event with data, if none of them is part of a stream of chunks.
+    foreign: tuple[int, str] | None = None
     has_lost_data: bool = False  # the consumer's own code raised within a read, the rest of which is lost
     is_refused: bool = False  # strict mode refuses an anomaly that was noted
     refused_ids: Container[str] = ()  # of the rules that strict mode refuses
@@ -107,7 +108,7 @@ def _tolerant(facts: Facts) -> Verdict:
         return Verdict(StreamEnd.FINISHED, _AFTER_FINISH.get(facts.stop))
     if facts.stop in _BEFORE_FINISH:
         return Verdict(_BEFORE_FINISH[facts.stop])
-    if facts.is_foreign:
+    if facts.foreign:
         return Verdict(StreamEnd.INVALID)
     if not facts.has_output:
         return Verdict(StreamEnd.EMPTY)
@@ -117,15 +118,11 @@ def _tolerant(facts: Facts) -> Verdict:
 
 
 def conclude(
-    facts: Facts,
-    log: AnomalyLog,
-    foreign: tuple[int, str] | None,
-    error: ChunkfoldError | None,
-    cause: BaseException | None,
+    facts: Facts, log: AnomalyLog, error: ChunkfoldError | None, cause: BaseException | None
 ) -> tuple[StreamEnd, ChunkfoldError | None]:
     """How a stream ended, and the error for it, None if it ended well or was left; noted if it breaks a rule.
 
-    `foreign` is that of `EventFolder`; `error` is what an event or a deadline caused; the transport raised `cause`.
+    `error` is what an event or a deadline caused; the transport raised `cause`.
     """
     verdict = judge(facts)
     if verdict.note is not None:
@@ -142,8 +139,8 @@ def conclude(
         return end, error
     if cause is not None:
         return end, _interrupted(cause)
-    if end is StreamEnd.INVALID and foreign is not None:
-        offset, quoted = foreign
+    if facts.foreign is not None:
+        offset, quoted = facts.foreign
         what = "expected chunks of the chat completions API, received only other events"
         return end, InvalidChunkError(f"event at byte {offset}: {what}: {quoted}", position=offset)
     return end, _incomplete(end, facts.stop, log.get(anomalies.UNEXPLAINED_OBJECT))

@@ -278,12 +278,12 @@ class Lifecycle:
             finished_early=log.get(anomalies.OUTPUT_AFTER_FINISH) is not None,
             has_output=fold.has_output,
             has_unexplained=log.get(anomalies.UNEXPLAINED_OBJECT) is not None,
-            is_foreign=body.foreign is not None and fold.chunks == fold.unexplained,
+            foreign=body.foreign if fold.chunks == fold.unexplained else None,
             has_lost_data=has_lost_data,
             is_refused=log.refused is not None,
             refused_ids=log.refused_ids,
         )
-        self.end, error = conclude(facts, log, body.foreign, body.error, cause)
+        self.end, error = conclude(facts, log, body.error, cause)
         self.error = None if error is None else self._with_context(error)
         self._record_end()
 
