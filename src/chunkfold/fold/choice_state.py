@@ -61,9 +61,7 @@ class ChoiceState:
         *("head", "is_late", "measured", "role", "texts", "tool_calls", "tool_messages"),
     )
 
-    def __init__(
-        self, index: int, log: AnomalyLog, head: Mapping[str, Any], observer: FoldObserver | None = None
-    ) -> None:
+    def __init__(self, index: int, log: AnomalyLog, head: Mapping[str, Any], observer: FoldObserver | None) -> None:
         self.index = index
         self.log = log
         self.head = head

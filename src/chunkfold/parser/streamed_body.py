@@ -170,24 +170,21 @@ class StreamedBody(EventFolder):
     def _read_last_block(self) -> None:
         """Read the block that is unfinished at the end of the body, its parts in the order of the body."""
         block = self._decoder.unfinished or UnfinishedBlock(None, None, data_terminated=False)
-        event, error = block.event, block.error
-        for part in sorted((*self._decoder.discarded, *filter(None, (event or error,))), key=_offset):
-            if self.stop is None and part is event:
-                self._read_unfinished_event(part, error, data_terminated=block.data_terminated)
+        for part in sorted((*self._decoder.discarded, *filter(None, (block.event or block.error,))), key=_offset):
+            if self.stop is None and part is block.event:
+                self._read_unfinished_event(part, block)
             elif self.stop is None:
                 self._read_discarded(part)
 
-    def _read_unfinished_event(
-        self, event: ServerSentEvent, error: ServerSentEvent | None, *, data_terminated: bool
-    ) -> None:
+    def _read_unfinished_event(self, event: ServerSentEvent, block: UnfinishedBlock) -> None:
         if self._is_too_large(event.data):
             return
-        whole = raw_data.whole_part(event, data_terminated=data_terminated)
+        whole = raw_data.whole_part(event, data_terminated=block.data_terminated)
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
-        if error is not None:
-            self._read_discarded(error, whole)
+        if block.error is not None:
+            self._read_discarded(block.error, whole)
         elif whole is not None:
             self._fold_counted(whole)
 
