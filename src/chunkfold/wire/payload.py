@@ -22,8 +22,8 @@ from chunkfold.wire import raw_data
 from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import chunk_beside, error_value, find_error, is_only_chunk, other_api, other_api_object
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
-from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, UnreadableError, read_json, unwrapped
-from chunkfold.wire.repairs import repaired_chunk
+from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, read_json, unwrapped
+from chunkfold.wire.repairs import UnreadableError, repaired_chunk
 
 _LARGE: Final = 2**20  # bytes of an event
 

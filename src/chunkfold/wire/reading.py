@@ -28,16 +28,21 @@ _TOO_WIDE: Final = (
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 
 
-class UnreadableError(ValueError):
-    """Data that is not JSON, or not a chunk; the message has the expected and the received value."""
-
-
 def read_json(data: bytes, notes: Notes) -> tuple[Any, str]:
-    """The JSON value, or the problem; not as an exception, which would keep the decoded text."""
+    """The JSON value, or None and the problem: other text, or what would take too much to read."""
     try:
-        return _read(data, notes), ""
-    except UnreadableError as error:
-        return None, str(error)
+        return from_json(data), ""  # what the fast path reads needs no repair, and is not nested deeper
+    except ValueError as error:
+        problem = str(error)
+    if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
+        return None, f"{_NO_JSON} ({problem})"
+    if len(data) > _LARGEST_WIDE and is_wide(data):
+        return None, _TOO_WIDE
+    value, problem = _value_of_text(data, notes)
+    if b"\\u" in data and has_surrogates(value):
+        notes.append((anomalies.SPLIT_SURROGATES, ""))
+        scrub_keys(value)  # texts are left to the joiner
+    return value, problem
 
 
 def unwrapped(value: Any, notes: Notes) -> Any:
@@ -48,25 +53,8 @@ def unwrapped(value: Any, notes: Notes) -> Any:
     return value
 
 
-def _read(data: bytes, notes: Notes) -> Any:
-    """The JSON value; an `UnreadableError` for other text, and for what would take too much to read."""
-    try:
-        return from_json(data)  # what the fast path reads needs no repair, and is not nested deeper
-    except ValueError as error:
-        problem = str(error)
-    if len(data) > _LARGE and problem.startswith(_BEYOND_REPAIR):
-        raise UnreadableError(f"{_NO_JSON} ({problem})")
-    if len(data) > _LARGEST_WIDE and is_wide(data):
-        raise UnreadableError(_TOO_WIDE)
-    value = _value_of_text(data, notes)
-    if b"\\u" in data and has_surrogates(value):
-        notes.append((anomalies.SPLIT_SURROGATES, ""))
-        scrub_keys(value)  # texts are left to the joiner
-    return value
-
-
-def _value_of_text(data: bytes, notes: Notes) -> Any:
-    """The JSON value of data as text, which is not kept: it may be as large as the data, or larger."""
+def _value_of_text(data: bytes, notes: Notes) -> tuple[Any, str]:
+    """The same of data as text, which may be larger than the data. Nothing keeps it: an exception would."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -80,13 +68,12 @@ def _value_of_text(data: bytes, notes: Notes) -> Any:
             notes.append((anomalies.CONTROL_CHARACTERS, ""))
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" starting at")
-        raise UnreadableError(f"{_NO_JSON} ({what} at character {error.pos})") from None
+        return None, f"{_NO_JSON} ({what} at character {error.pos})"
     except RecursionError:
         is_deeper = is_nested_deeper(text, MAX_DEPTH)
-        msg = _TOO_DEEP if is_deeper else "expected JSON that the interpreter can read, received deeper nesting"
-        raise UnreadableError(msg) from None
+        return None, _TOO_DEEP if is_deeper else "expected JSON that the interpreter can read, received deeper nesting"
     except ValueError:
-        raise UnreadableError(TOO_LONG) from None
+        return None, TOO_LONG
     if is_nested_deeper(text, MAX_DEPTH):  # checked last: several events in one block are many characters
-        raise UnreadableError(_TOO_DEEP)
-    return value
+        return None, _TOO_DEEP
+    return value, ""

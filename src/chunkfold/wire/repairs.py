@@ -15,7 +15,7 @@ from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import DRAFT, reasoning_in
 from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
-from chunkfold.wire.reading import TOO_LONG, Notes, UnreadableError
+from chunkfold.wire.reading import TOO_LONG, Notes
 
 AUDIO_MODALITY: Final = "audio"
 DIFFUSION: Final = "diffusion_meta"
@@ -54,6 +54,10 @@ _INTEGERS: Final[dict[str, frozenset[str]]] = {
     "prompt_tokens_details": frozenset(PromptTokensDetails.model_fields),
     "completion_tokens_details": frozenset(CompletionTokensDetails.model_fields),
 }
+
+
+class UnreadableError(ValueError):
+    """An object that is not a chunk; the message has the expected and the received value."""
 
 
 def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
