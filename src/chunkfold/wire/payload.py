@@ -23,7 +23,7 @@ from chunkfold.wire.api_errors import api_error
 from chunkfold.wire.envelopes import chunk_beside, error_value, find_error, is_only_chunk, other_api, other_api_object
 from chunkfold.wire.part_counts import MAX_BLOCK_PARTS, MAX_EVENT_PARTS, count_parts, is_full_of_parts
 from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, read_json, unwrapped
-from chunkfold.wire.repairs import UnreadableError, repaired_chunk
+from chunkfold.wire.repairs import repaired_chunk
 
 _LARGE: Final = 2**20  # bytes of an event
 
@@ -224,7 +224,7 @@ def take_chunk(event: ServerSentEvent, fields: dict[str, Any], payload: Payload)
         return
     try:
         chunk = repaired_chunk(fields, payload.notes)
-    except UnreadableError as error:
+    except ValueError as error:
         payload.error = _invalid(event, str(error))
     except LimitExceededError as error:
         payload.error = error

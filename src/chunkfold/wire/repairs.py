@@ -56,15 +56,11 @@ _INTEGERS: Final[dict[str, frozenset[str]]] = {
 }
 
 
-class UnreadableError(ValueError):
-    """An object that is not a chunk; the message has the expected and the received value."""
-
-
 def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     """The chunk a JSON object stands for, with every named repair applied; `fields` may be changed.
 
     Raises:
-        UnreadableError: Its choices, content, tool calls, finish reason or index are not what they should be.
+        ValueError: Its choices, content, tool calls, finish reason or index are not what they should be.
         LimitExceededError: Arguments that come as a value are too large.
     """
     if is_too_deep(fields):
@@ -74,13 +70,10 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     _move_summary(fields)
     _repair_calls(fields, notes)
     read_spelled_numbers(fields, notes, ())
-    try:
-        chunk, wrong = validate_leniently(ChatCompletionChunk, fields)
-    except ValueError as error:
-        raise UnreadableError(str(error)) from None
+    chunk, wrong = validate_leniently(ChatCompletionChunk, fields)
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
-        raise UnreadableError(str(essential).replace("a string or a list", "a string or a list of parts"))
+        raise ValueError(str(essential).replace("a string or a list", "a string or a list of parts"))
     notes += [(one.rule, str(one)) for one in wrong if not _is_empty_arguments(one)]
     return chunk
 
@@ -183,7 +176,7 @@ def _json_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:  # more digits than the interpreter prints
-        raise UnreadableError(TOO_LONG) from None
+        raise ValueError(TOO_LONG) from None
 
 
 def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
