@@ -13,7 +13,7 @@ from played import HI, PING, ROLE, STOP
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser, StreamTiming
 from chunkfold.parser.parser import feed_in_slices
-from chunkfold.parser.timing import GapLog, Gaps, note_read
+from chunkfold.parser.timing import Gaps, note_read
 from chunkfold.testing import DONE, ManualClock
 
 
@@ -125,18 +125,18 @@ def test_the_percentiles_of_a_long_stream_are_right_to_within_2_percent(count: i
 @example(sys.float_info.max)
 @example(sys.float_info.min)
 def test_a_gap_of_any_length_is_right_to_within_2_percent(gap: float) -> None:
-    log = GapLog()
-    log.arrivals.extend([0.0, gap])
-    log.compact()
-    assert (log.gaps.count, log.gaps.longest) == (1, gap)
+    timing = StreamTiming()
+    timing._arrivals.extend([0.0, gap])
+    timing._compact()
+    assert (timing.gaps.count, timing.gaps.longest) == (1, gap)
     if 1e-9 <= gap <= 1e9:
-        assert log.gaps.p50 == pytest.approx(gap, rel=0.02)
+        assert timing.gaps.p50 == pytest.approx(gap, rel=0.02)
 
 
 def test_memory_is_bounded() -> None:
     def size(gaps: int) -> int:
-        log = timing_of([1 / 16 + place % 100 / 16 for place in range(gaps)])._gap_log
-        return sum(sys.getsizeof(getattr(log, name)) for name in ("arrivals", "_counts"))
+        timing = timing_of([1 / 16 + place % 100 / 16 for place in range(gaps)])
+        return sum(map(sys.getsizeof, (timing._arrivals, timing._counts)))
 
     assert size(40_000) <= size(4000) + 16_384
 

@@ -38,27 +38,33 @@ class Gaps:
     longest: float
 
 
-class GapLog:
-    """The gaps so far, in memory that is bounded however many come."""
+@dataclass
+class StreamTiming:
+    """Arrival times of one stream, in seconds since the request was sent; None for what has not arrived.
 
-    __slots__ = ("_counts", "_longest", "_total", "arrivals")
+    If `connect` did not send the request, the seconds count from the creation of the parser or stream. `gaps` describes
+    how evenly the chunks arrived.
 
-    def __init__(self) -> None:
-        self.arrivals = array("d")  # when the last reads that brought chunks arrived
-        self._counts: dict[int, int] = {}  # of the older ones, by the step that their length is in
-        self._longest = self._total = 0.0
+    Attributes:
+        first_byte: The first bytes of the body.
+        first_chunk: The first chunk.
+        first_output: The first text, reasoning, tool call fragment, audio or image.
+        last_chunk: The last chunk so far.
+        last_byte: The last bytes so far.
+        headers: The response's status and headers; only known if `connect` sent the request.
+    """
 
-    def compact(self) -> None:
-        """Count the gaps so far by their length."""
-        recent = self._recent()
-        self._longest = max(self._longest, max(recent, default=0.0))
-        self._total += sum(recent)
-        self._counts = Counter(self._counts) + Counter(floor(_STEPS * log2(min(gap, _LONGEST))) for gap in recent)
-        self.arrivals = self.arrivals[-1:]
+    first_byte: float | None = None
+    first_chunk: float | None = None
+    first_output: float | None = None
+    last_chunk: float | None = None
+    last_byte: float | None = None
+    headers: float | None = None
 
-    def _recent(self) -> "array[float]":
-        """The gaps that are not counted yet; no time passes between parts of one read."""
-        return array("d", (later - sooner for sooner, later in pairwise(self.arrivals) if later > sooner))
+    def __post_init__(self) -> None:
+        self._arrivals = array("d")  # when the last reads that brought chunks arrived
+        self._counts: dict[int, int] = {}  # of the older gaps, by the step that their length is in
+        self._longest = self._total = 0.0  # of these
 
     @property
     def gaps(self) -> Gaps | None:
@@ -86,38 +92,6 @@ class GapLog:
             longest=longest,
         )
 
-
-@dataclass
-class StreamTiming:
-    """Arrival times of one stream, in seconds since the request was sent; None for what has not arrived.
-
-    If `connect` did not send the request, the seconds count from the creation of the parser or stream. `gaps` describes
-    how evenly the chunks arrived.
-
-    Attributes:
-        first_byte: The first bytes of the body.
-        first_chunk: The first chunk.
-        first_output: The first text, reasoning, tool call fragment, audio or image.
-        last_chunk: The last chunk so far.
-        last_byte: The last bytes so far.
-        headers: The response's status and headers; only known if `connect` sent the request.
-    """
-
-    first_byte: float | None = None
-    first_chunk: float | None = None
-    first_output: float | None = None
-    last_chunk: float | None = None
-    last_byte: float | None = None
-    headers: float | None = None
-
-    def __post_init__(self) -> None:
-        self._gap_log = GapLog()
-
-    @property
-    def gaps(self) -> Gaps | None:
-        """The times between the reads that brought chunks; None before the second of them."""
-        return self._gap_log.gaps
-
     def tokens_per_second(self, completion_tokens: int | None) -> float | None:
         """The rate from the first output to the last chunk; None unless the usage is known and time has passed.
 
@@ -128,16 +102,28 @@ class StreamTiming:
         seconds = self.last_chunk - self.first_output
         return completion_tokens / seconds if seconds > 0 else None
 
+    def _recent(self) -> "array[float]":
+        """The gaps that are not counted yet; no time passes between parts of one read."""
+        return array("d", (later - sooner for sooner, later in pairwise(self._arrivals) if later > sooner))
+
+    def _compact(self) -> None:
+        """Count the gaps so far by their length."""
+        recent = self._recent()
+        self._longest = max(self._longest, max(recent, default=0.0))
+        self._total += sum(recent)
+        self._counts = Counter(self._counts) + Counter(floor(_STEPS * log2(min(gap, _LONGEST))) for gap in recent)
+        self._arrivals = self._arrivals[-1:]
+
 
 def note_read(timing: StreamTiming, seconds: float, *, has_chunks: bool, has_output: bool) -> None:
     """Take one read into account: when it arrived, whether it brought a chunk, and whether there is output so far."""
     timing.last_byte = seconds
     if has_chunks:
         timing.last_chunk = seconds
-        log = timing._gap_log  # pyright: ignore[reportPrivateUsage] - of this module
-        log.arrivals.append(seconds)
-        if len(log.arrivals) > _EXACT:
-            log.compact()
+        arrivals = timing._arrivals  # pyright: ignore[reportPrivateUsage] - of this module
+        arrivals.append(seconds)
+        if len(arrivals) > _EXACT:
+            timing._compact()  # pyright: ignore[reportPrivateUsage]
     if timing.first_output is None:
         if timing.first_byte is None:
             timing.first_byte = seconds
