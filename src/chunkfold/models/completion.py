@@ -27,7 +27,7 @@ class Choice(Model):
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the finish reason means; None while the choice is open.
+        """What the finish reason means; None while the choice is open, and if the stream ended without one.
 
         `stop` beside tool calls is `tool_calls`, unless the server ran all of them (`is_server_side`).
         """
