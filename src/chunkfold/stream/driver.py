@@ -124,7 +124,10 @@ class StreamDriver:
 
     @property
     def snapshot(self) -> ChatCompletion:
-        """What has arrived so far; for the thread that reads, at any time, in time proportional to the output."""
+        """What has arrived so far, yielded or not; for the thread that reads, at any time.
+
+        While the stream runs, each access takes time proportional to the output.
+        """
         return self._parser.snapshot
 
     @property
