@@ -42,6 +42,13 @@ UNFINISHED: dict[str, tuple[bytes, str]] = {
     "a cut null behind a second prefix": (b"data: data: nul", "truncated"),
     "the beginning of null, its line ended": (b"data: nul\n", "invalid"),
     "the beginning of null in an error event": (b"event: error\ndata: nul", "failed"),
+    # Lines without their ends: not cut, but invalid, unless all has been said.
+    "two chunks on one line": (unterminated(STOP) + unterminated(USAGE), "invalid"),
+    "a chunk and [DONE] on one line": (unterminated(STOP) + unterminated(DONE), "invalid"),
+    "three chunks on one line, the last cut": (unterminated(STOP) * 2 + STOP[:50], "invalid"),
+    "two chunks on one line, the second cut": (unterminated(STOP) + STOP[:50], "truncated"),
+    "the same after the finish reason": (STOP + unterminated(USAGE) + unterminated(DONE), "finished"),
+    "a text like that, cut": (STOP.replace(b"{}", b'{"content":"}data: {}"}')[:-9], "truncated"),
     # Nothing that could be an event.
     "a field name": (b"data", "truncated"),
     "an empty value": (b"data: ", "truncated"),
@@ -78,3 +85,14 @@ def test_an_unfinished_last_block_gives_its_chunks_before_its_error() -> None:
     assert [c.text for c in parser.close()] == ["Hi"]
     assert type(parser.error) is InvalidChunkError
     assert parser.error.snapshot.text == "Hi"
+
+
+def test_lines_that_were_passed_without_their_ends_are_named() -> None:
+    """As `iter_lines()` of requests gives them."""
+    parser = ChatCompletionParser()
+    for line in (HI + STOP + DONE).splitlines():
+        parser.feed(line)
+    parser.close()
+    assert isinstance(parser.error, InvalidChunkError)
+    assert "received several on one: pass bytes with their line ends: " in str(parser.error)
+    assert not parser.error.retryable

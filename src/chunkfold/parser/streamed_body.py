@@ -180,6 +180,8 @@ class StreamedBody(EventFolder):
         if self._is_too_large(event.data):
             return
         whole = raw_data.whole_part(event, data_terminated=block.data_terminated)
+        if whole is None and not self._fold.all_finished and raw_data.has_lost_line_ends(event.data):
+            whole = event  # which is invalid, and no cut
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")

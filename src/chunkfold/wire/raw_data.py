@@ -21,6 +21,7 @@ from chunkfold.wire.reading import read_json, unwrapped
 DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = (MESSAGE, CHUNK_OBJECT)
 DATA: Final = b"data:"
+_GLUE: Final = b"}" + DATA
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
@@ -117,6 +118,13 @@ def _first_of_several(data: bytes) -> bytes:
     """The first line that is not blank; b"" if no other follows."""
     first, second = islice(chain(lines_of(data), (b"", b"")), 2)
     return first if second else b""
+
+
+def has_lost_line_ends(data: bytes) -> bool:
+    """Whether a payload and the next one are on one line, as if they came from `iter_lines()` of requests."""
+    first, glue, rest = data.partition(_GLUE)
+    second, glued, _ = rest.partition(_GLUE)
+    return bool(glue) and is_payload(first + b"}") and is_payload(second + b"}" if glued else second)
 
 
 def ends_in_error(data: bytes) -> bool:
