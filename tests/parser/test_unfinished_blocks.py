@@ -48,7 +48,7 @@ UNFINISHED: dict[str, tuple[bytes, str]] = {
     "three chunks on one line, the last cut": (unterminated(STOP) * 2 + STOP[:50], "invalid"),
     "two chunks on one line, the second cut": (unterminated(STOP) + STOP[:50], "truncated"),
     "the same after the finish reason": (STOP + unterminated(USAGE) + unterminated(DONE), "finished"),
-    "a text like that, cut": (STOP.replace(b"{}", b'{"content":"}data: {}"}')[:-9], "truncated"),
+    "a text like that, cut": (STOP.replace(b"{}", b'{"content":"}data: {}data: "}')[:-9], "truncated"),
     # Nothing that could be an event.
     "a field name": (b"data", "truncated"),
     "an empty value": (b"data: ", "truncated"),

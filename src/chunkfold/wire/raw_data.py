@@ -122,9 +122,9 @@ def _first_of_several(data: bytes) -> bytes:
 
 def has_lost_line_ends(data: bytes) -> bool:
     """Whether a payload and the next one are on one line, as if they came from `iter_lines()` of requests."""
-    first, glue, rest = data.partition(_GLUE)
-    second, glued, _ = rest.partition(_GLUE)
-    return bool(glue) and is_payload(first + b"}") and is_payload(second + b"}" if glued else second)
+    first, _, rest = data.partition(_GLUE)
+    second, glue, _ = rest.partition(_GLUE)
+    return is_payload(second + b"}" if glue else second) and is_payload(first + b"}")
 
 
 def ends_in_error(data: bytes) -> bool:
