@@ -133,6 +133,10 @@ DETAILS = {
     "whole ones without an index, in their order (Kimi)":
         ([[kimi("a"), kimi(encrypted="x"), kimi(encrypted="y"), kimi("b")]],
          [kimi("a"), kimi(encrypted="x"), kimi(encrypted="y"), kimi("b")]),
+    "another provider's of these types":
+        ([[{"type": "summary", "text": "a"}, {"type": "encrypted", "data": "x"}],
+          [{"type": "summary", "text": "b"}, {"type": "encrypted", "data": "y"}]],
+         [{"type": "summary", "text": "ab"}, {"type": "encrypted", "data": "xy"}]),
 }  # fmt: skip
 
 
@@ -243,9 +247,16 @@ def test_encrypted_reasoning_comes_last_in_the_raw_text() -> None:
     assert message.model_extra == {"reasoning_encrypted": True}
 
 
-def test_the_mark_of_encrypted_reasoning_without_the_flag_is_text() -> None:
-    """A model may write about it."""
-    assert fold(*said({"reasoning_content": f"T{ENCRYPTED}"})).completion().reasoning == f"T{ENCRYPTED}"
+@each_case(
+    "delta",
+    [
+        {"reasoning_content": f"T{ENCRYPTED}"},  # a model may write about the mark
+        {"reasoning_content": "", "reasoning": f"T{ENCRYPTED}", "reasoning_encrypted": True},
+    ],
+)
+def test_the_mark_of_encrypted_reasoning_is_text_without_the_flag_and_in_another_field(delta: dict[str, Any]) -> None:
+    parser, [chunk] = read(said(delta)[:1])
+    assert chunk.reasoning == parser.snapshot.reasoning == f"T{ENCRYPTED}"
 
 
 def test_a_whole_message_with_encrypted_reasoning_after_the_same_deltas() -> None:

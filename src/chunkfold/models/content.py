@@ -167,7 +167,7 @@ def reasoning_text(fields: Fields) -> str:
         text = fields.get(name)
         if text and not isinstance(text, str):
             text = _text_in_objects(text)
-        if text and fields.get(ENCRYPTED_FLAG):
+        elif text and name == "reasoning_content" and fields.get(ENCRYPTED_FLAG):
             text, _ = split_encrypted(text)
         if text:
             return text
@@ -176,9 +176,11 @@ def reasoning_text(fields: Fields) -> str:
 
 def split_encrypted(text: str) -> tuple[str, str]:
     """The reasoning in a flagged text, and the encrypted reasoning at its end, with the mark and the blank line."""
-    readable, mark, _ = text.partition(_ENCRYPTED_MARK)
-    readable = readable.removesuffix("\n\n") if mark else text
-    return readable, text[len(readable) :]
+    end = text.find(_ENCRYPTED_MARK)
+    if end < 0:
+        return text, ""
+    end -= len("\n\n") if text.endswith("\n\n", 0, end) else 0  # without a copy: the text may be large
+    return text[:end], text[end:]
 
 
 def _text_in_objects(value: Any) -> str:
@@ -240,7 +242,7 @@ def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
     """The kind of the fragments in the field of a kind: `reasoning_details` may have Anthropic's blocks, or Kimi's."""
     first = fragments[0] if fragments and kind is REASONING_DETAILS else {}
     type_ = first.get("type")
-    if type_ in _KIMI_TYPES:
+    if type_ in _KIMI_TYPES and type_ in first:
         return KIMI_DETAILS
     is_anthropic = type_ == "redacted_thinking" or (type_ == "thinking" and "thinking" in first)
     return THINKING_DETAILS if is_anthropic else kind
