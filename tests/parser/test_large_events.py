@@ -10,7 +10,7 @@ from measured_memory import only_garbage_of_these_tests, traced
 
 from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.parser import event_folder
-from chunkfold.testing import DONE, chunk, delta
+from chunkfold.testing import DONE, chunk, delta, fragment
 from chunkfold.wire import payload, reading
 
 collecting_is_quick = only_garbage_of_these_tests
@@ -48,6 +48,9 @@ COSTLY: dict[str, Callable[[], bytes]] = {
     "half a character before a long text": lambda: delta(content="?").replace(b"?", b"\\ud83d" + b"a" * FULL),
     "half a character in each key": lambda: delta(**{f"?{n}": n for n in range(120_000)}).replace(b"?", b"\\ud83d"),
     "half a character in an error": lambda: b'data: {"error": {"message": "%b"}}\n\n' % (b"\\ude00" * (FULL // 6)),
+    "arguments of parallel calls": lambda: delta(
+        tool_calls=[fragment(None, name, "f", "?") for name in "abcdefghijklmnopqrstuvwxyz"]
+    ).replace(b"?", b"[" + b"[]," * (FULL // 26 // 3 - 100)),
 }
 
 
@@ -68,6 +71,9 @@ WIDE_TEXTS: dict[str, Callable[[bytes], bytes]] = {
     "beside half a pair in another field": lambda wide: delta(x="?").replace(b"?", b"\\ud83d" + wide),
     "beside half a pair in an error": lambda wide: b'data: {"error": {"message": "\\ude00%b"}}\n\n' % wide,
     "of a tool": lambda wide: delta(role="tool", content="?").replace(b"?", wide),
+    "before encrypted reasoning, beside half a pair": lambda wide: delta(
+        reasoning_content="?\n\n__ENCRYPTED_REASONING__", reasoning_encrypted=True
+    ).replace(b"?", b"\\ud83d" + b"a" * len(wide)),
 }
 
 

@@ -14,7 +14,6 @@ from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
-from chunkfold.json_text.parsing import is_json
 from chunkfold.models.chunk import ChoiceDeltaToolCall
 from chunkfold.models.content import fields_of
 from chunkfold.models.tool_calls import is_server_side
@@ -54,7 +53,7 @@ class ToolCalls:
                 self.last = abreast[place]
             yield fragment
         begun = self.calls[known:]
-        if 1 < len(begun) == len(fragments) and not any(map(_is_whole, fragments)):
+        if 1 < len(begun) == len(fragments) and not any(map(_may_be_whole, fragments)):
             self._abreast = begun
 
     def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int] | None:
@@ -261,11 +260,14 @@ def _is_anonymous(fragment: ChoiceDeltaToolCall) -> bool:
     return fields.get("index") is None and not fields.get("id")
 
 
-def _is_whole(fragment: ChoiceDeltaToolCall) -> bool:
-    """Whether a fragment has all arguments of its call; the input of a custom tool may always be whole."""
+def _may_be_whole(fragment: ChoiceDeltaToolCall) -> bool:
+    """Whether a fragment may have all arguments of its call: any input of a custom tool, or what ends like an object.
+
+    Parsing them would take seconds if they are large.
+    """
     function, custom = map(fragment.__dict__.get, ("function", "custom"))
-    text = None if function is None else function.__dict__.get("arguments")
-    return bool(text and is_json(text)) or bool(custom is not None and custom.__dict__.get("input"))
+    text = "" if function is None else function.__dict__.get("arguments") or ""
+    return text.rstrip().endswith("}") or bool(custom is not None and custom.__dict__.get("input"))
 
 
 def _is_another(call: ToolCall, name: str) -> bool:
