@@ -79,7 +79,7 @@ def _fold_encrypted(state: ChoiceState, delta: ChoiceDelta) -> int:
     text, encrypted = split_encrypted(delta.__dict__["reasoning_content"])
     state.texts[ENCRYPTED_TEXT].write(encrypted)
     state.message_extra[ENCRYPTED_FLAG] = True
-    rest = delta.model_copy(update={"reasoning_content": text or None, ENCRYPTED_FLAG: None})
+    rest = delta.model_copy(update={"reasoning_content": text, ENCRYPTED_FLAG: None})
     return len(encrypted) + fold_delta(state, rest)
 
 
