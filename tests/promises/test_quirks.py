@@ -221,6 +221,8 @@ QUIRKS: dict[str, list[Case]] = {
         *(Case(f"another use of the field of summaries: {value}", stream(summed(HI_DELTA, value)),
             has={"choices.0.message.reasoning": None, "model_extra.reasoning_summary": value})
             for value in ("auto", ["Hm"], {"content": ["Hm"]}, {"content": ""}, {"text": "Hm"})),
+        Case("a summary beside reasoning of a wrong type", stream(summed({"reasoning": {"x": 1}}, {"content": "A"}), HI_CHUNK),
+            rules="CF209", has={"choices.0.message.reasoning": None}),
         Case("a summary without a choice", stream(HI_CHUNK, head(reasoning_summary={"content": "Hm"})),
             has={"choices.0.message.reasoning": None, "model_extra.reasoning_summary.content": "Hm"}),
         Case("a summary without a delta", stream(HI_CHUNK, head(choices=[{"index": 0}], reasoning_summary={"content": "A"})),
