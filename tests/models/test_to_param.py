@@ -276,7 +276,7 @@ WRITTEN = {
     "Venice: encrypted reasoning at the end of the text, and as a block":
         ([{"reasoning_content": "hm"}, {"reasoning_content": "\n\n__ENCRYPTED_REASONING__id=rs_1\ngAAA=",
          "reasoning_encrypted": True, "reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": "gAAA="}]},
-         {"reasoning_content": "."}, {"content": "Hi"}],
+         {"reasoning_content": ".", "reasoning_encrypted": False}, {"content": "Hi"}],
          {"content": "Hi", "reasoning_content": "hm.\n\n__ENCRYPTED_REASONING__id=rs_1\ngAAA=",
          "reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": "gAAA="}]}),
     "Venice: a text that only says so":

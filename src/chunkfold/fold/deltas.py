@@ -362,8 +362,9 @@ _UNKNOWN_RULES: Final[dict[str, Callable[[ChoiceState, str, Any], bool]]] = {
     "extra_content": _keep_extra_content,
     "citations": _keep_citations,
     PROVIDER_FIELDS: _keep_provider_fields,
+    ENCRYPTED_FLAG: lambda state, name, _: state.message_extra.get(name) is True,  # it stays
 }
-RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES, [ENCRYPTED_FLAG])
+RULED_UNKNOWN: Final = REASONING_FIELDS.union(_UNKNOWN_RULES)
 """Unknown fields of a delta of which more is kept than the last value."""
 # The role, the content and the spellings of reasoning are folded before them. In the order of the model's fields.
 _DELTA_RULES: Final[dict[str, Callable[[ChoiceState, Any], int]]] = {
