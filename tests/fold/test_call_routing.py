@@ -214,8 +214,10 @@ SIDE_BY_SIDE = {
         {"CF301"}),
     "and those after another call": ([BEGUN, (..., "c", W, ""), [TEXT, REST]],
         [("a", W, ""), ("b", W, ""), ("c", W, ONE)], {"CF301"}),
-    "and those where a call began with all of its arguments": ([[(..., "a", W, ONE), (..., "b", W, "")], [TEXT, REST]],
-        [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
+    "and those where a call began with all of its arguments": ([[(..., "a", W, f"{ONE} "), (..., "b", W, "")], [TEXT, REST]],
+        [("a", W, f"{ONE} "), ("b", W, ONE)], {"CF301"}),
+    "also beside more of another call": ([(0, "c", W, OPEN), [(0, ..., ..., "1"), *BEGUN], [TEXT, TEXT], [REST, REST],
+        (0, ..., ..., "}")], [("c", W, ONE), ("a", W, ONE), ("b", W, ONE)], {"CF301"}),
     "an id says more": ([BEGUN, [(..., "a", ..., OPEN), (..., "b", ..., OPEN)], [REST, (..., "a", ..., "1}")]],
         [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
     "and so does an index": ([BEGUN, [(0, ..., ..., ONE), (9, ..., ..., TWO)]],
@@ -393,6 +395,10 @@ def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
 BARE_HALVES = ((..., ..., ..., '"\ud83d'), (..., ..., ..., '\ude00"'))
 HALVES = {
     "side by side": ([BEGUN, *([half, half] for half in BARE_HALVES)], [("a", W, '"😀"'), ("b", W, '"😀"')]),
+    "behind a fragment with nothing in it": (
+        [[(..., ..., ..., ...), (..., "a", W, '"\ud83d')], BARE_HALVES[1]],
+        [("a", W, '"😀"')],
+    ),
     "one by one": (
         [(..., "a", W, ""), BARE_HALVES[0], (..., "b", W, ""), (..., "a", ..., "\ude00\ud83d"), BARE_HALVES[1]],
         [("a", W, '"😀😀"'), ("b", W, "")],

@@ -53,7 +53,7 @@ class ToolCalls:
                 self.last = abreast[place]
             yield fragment
         begun = self.calls[known:]
-        if 1 < len(begun) == len(fragments) and not any(map(_may_be_whole, fragments)):
+        if len(begun) > 1 and not any(map(_may_be_whole, fragments)):
             self._abreast = begun
 
     def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int] | None:

@@ -89,7 +89,7 @@ THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking"
 """Anthropic's blocks as LiteLLM passes them on."""
 THINKING_DETAILS: Final = THINKING_BLOCKS._replace(name=REASONING_DETAILS.name, signed_repeats=True)
 """Anthropic's blocks in `reasoning_details`, as Meituan passes them on."""
-KIMI_DETAILS: Final = BlockKind(REASONING_DETAILS.name, ("summary",), ("summary",), whole=("encrypted",))
+KIMI_DETAILS: Final = BlockKind(REASONING_DETAILS.name, ("summary",), ("summary",))
 """Kimi Code's blocks in `reasoning_details`, of the types "summary" and "encrypted"; only a stream has their index."""
 THINKING: Final = BlockKind("thinking", ("content",), ("content",))
 """The one object of musistudio/llms, with `content` and `signature`."""
