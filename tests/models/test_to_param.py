@@ -281,6 +281,9 @@ WRITTEN = {
          "reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": "gAAA="}]}),
     "Venice: a text that only says so":
         ([{"reasoning_content": "[encrypted]", "reasoning_encrypted": True}, {"content": "Hi"}], {"content": "Hi"}),
+    "Venice: the flag alone": ([{"content": "Hi", "reasoning_encrypted": True}], {"content": "Hi"}),
+    "Venice: a text about its mark":
+        ([{"reasoning_content": "a __ENCRYPTED_REASONING__"}, {"content": "Hi"}], {"content": "Hi"}),
     "Venice: Gemini's signature of a text":
         ([{"content": "Hi"}, {"thought_signature": "ab"}], {"content": "Hi", "thought_signature": "ab"}),
     "Databricks: a signature in a content part":

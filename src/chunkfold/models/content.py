@@ -35,7 +35,7 @@ encrypted reasoning of the latter two, and that of Doubao."""
 ENCRYPTED_FLAG: Final = "reasoning_encrypted"
 """Venice's flag of a delta or a message whose `reasoning_content` ends with encrypted reasoning, after a mark."""
 ENCRYPTED_TEXT: Final = "encrypted_text"
-"""The fold's own name for it. It ends the text on the next turn too, but more of the text may come after it."""
+"""The fold's own name for it: it has to end the text on the next turn, but more of the text may come after it."""
 _ENCRYPTED_MARK: Final = "__ENCRYPTED_REASONING__"
 APPENDED: Final = ("reasoning_text", "cot_summary", *ENCRYPTED_REASONING)
 """Unknown fields whose pieces append."""
