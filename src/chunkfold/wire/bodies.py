@@ -62,7 +62,7 @@ def opening_error(opening: bytes) -> Payload | None:
 
 def _without_rest(body: bytes) -> bytes:
     """A JSON body without what gateways add: `data: [DONE]` on its last line, comments to keep a connection alive."""
-    body = before_done(body).removesuffix(DATA).rstrip()
+    body = before_done(body).removesuffix(DATA)
     first = _COMMENT.search(body)
     if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
         return body
