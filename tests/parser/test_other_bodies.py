@@ -58,6 +58,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "a completion behind blank lines": (b"\n\n\n" + compact_json(COMPLETION), "finished"),
     "a completion before comments": (compact_json(COMPLETION) + b"\n\n: ping\n\n:\n", "finished"),
     "an error before a comment": (compact_json({"code": 429}) + b"\r\r: ping\r", "failed"),
+    "an error with the id of a call": (b'{"tool_call_id":"c","error":{"message":"x"}}', "failed"),
     "a completion right before [DONE]": (compact_json(COMPLETION) + b"data: [DONE]\n\n", "finished"),
     "an error right before [DONE]": (compact_json({"error": "x"}) + b"data: [DONE]\n\n", "failed"),
     "something else right before [DONE]": (b'{"object":"list"}data: [DONE]\n\n', "invalid"),

@@ -138,9 +138,7 @@ def _move_summary(fields: dict[str, Any]) -> None:
     summary, choices = fields.get(SUMMARY), objects_in(fields.get("choices"))
     text = summary.get("content") if is_object(summary) else None
     delta = choices[0].get("delta") if choices else None
-    if not (text and isinstance(text, str) and is_object(delta)):
-        return
-    if delta.get("reasoning") in (None, "") and not reasoning_in(delta):
+    if isinstance(text, str) and is_object(delta) and delta.get("reasoning") in (None, "") and not reasoning_in(delta):
         delta["reasoning"] = text
 
 
