@@ -251,12 +251,14 @@ def test_encrypted_reasoning_comes_last_in_the_raw_text() -> None:
     "delta",
     [
         {"reasoning_content": f"T{ENCRYPTED}"},  # a model may write about the mark
+        {"reasoning_content": f"T{ENCRYPTED}", "reasoning_encrypted": False},
         {"reasoning_content": "", "reasoning": f"T{ENCRYPTED}", "reasoning_encrypted": True},
     ],
 )
 def test_the_mark_of_encrypted_reasoning_is_text_without_the_flag_and_in_another_field(delta: dict[str, Any]) -> None:
     parser, [chunk] = read(said(delta)[:1])
     assert chunk.reasoning == parser.snapshot.reasoning == f"T{ENCRYPTED}"
+    assert parser.snapshot.message.model_extra.get("reasoning_encrypted") is delta.get("reasoning_encrypted")
 
 
 def test_a_whole_message_with_encrypted_reasoning_after_the_same_deltas() -> None:

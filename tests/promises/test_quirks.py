@@ -216,7 +216,7 @@ QUIRKS: dict[str, list[Case]] = {
         *(Case(f"a summary beside {delta}", stream(summed(delta, {"content": "A"}), HI_CHUNK),
             has={"choices.0.message.reasoning": reasoning, "model_extra": {"reasoning_summary": {"content": "A"}}})
             for delta, reasoning in (
-                ({"reasoning_content": "Hm"}, "Hm"), ({"reasoning_content": "", "reasoning": None}, "A"),
+                ({"reasoning_content": "Hm"}, "Hm"), ({"reasoning_content": None, "reasoning": ""}, "A"),
                 ({"reasoning_details": [{"type": "reasoning.text", "text": "Hm"}]}, "Hm"))),
         *(Case(f"another use of the field of summaries: {value}", stream(summed(HI_DELTA, value)),
             has={"choices.0.message.reasoning": None, "model_extra.reasoning_summary": value})
