@@ -89,6 +89,12 @@ def beside(fields: bytes) -> Callable[[bytes], bytes]:
     )
 
 
+def in_block(block: bytes) -> Callable[[bytes], bytes]:
+    """A block of reasoning, which may have the text."""
+    details = b'"delta":{"reasoning_details":[%b]}' % block
+    return lambda text: sent(b'{%b,"choices":[{"index":0,%b}]}' % (ID, details.replace(b"%", text)))
+
+
 def in_list(*parts: bytes) -> Callable[[bytes], bytes]:
     """A content list with these parts, which may have the text."""
     content = b'"delta":{"content":[%b]}' % b",".join(parts)
@@ -124,6 +130,10 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "summaries alone": lambda text: summarised(text).replace(b'"reasoning":"%b",' % text, b""),
     "summaries beside an empty text": lambda text: summarised(text).replace(b'"summary":', b'"text":"","summary":'),
     "summaries beside a text": lambda text: summarised(text).replace(b'"summary":', b'"text":"a","summary":'),
+    "data in a block": in_block(b'{"data":"%"}'),
+    "a text in a block of another kind": in_block(b'{"type":"summary","text":"%"}'),
+    "numbers in a block": lambda text: in_block(b'{"text":%d}' % sum(text))(text),
+    "details beside the same summary": lambda text: detailed(text).replace(b'0,"text"', b'0,"summary":"a","text"'),
     "details that differ from the reasoning": apart,
     "arguments of a call whose name is repeated": named,
     "text beside a reasoning text": beside(b'"reasoning_text":"%"'),
@@ -347,7 +357,7 @@ def test_a_run_of_one_choice_among_several_is_folded_at_once(monkeypatch: pytest
         return add_again(*given)
 
     run = [said(word, 2) for word in WORDS * 3]
-    check(opened(in_turns), run)
+    check(opened(in_turns), [*run, said(b"a", 7)])
     monkeypatch.setattr(StreamFold, "add_again", watched)
     result_of([*opened(in_turns), b"".join(run)], ChatCompletionParser.fold)
     assert max(counts) > len(run) / 2

@@ -21,7 +21,7 @@ class Blocks:
     """
 
     def __init__(self, kind: BlockKind) -> None:
-        self._kind = kind
+        self.kind = kind
         self._blocks: list[_Block] = []
         self._by_index: dict[tuple[str, str], _Block] = {}
         self._last_of: dict[str, _Block] = {}
@@ -36,20 +36,20 @@ class Blocks:
 
     def add(self, fragments: list[dict[str, Any]]) -> str:
         """Fold fragments in; return the reasoning that is new in them. They are not changed."""
-        is_sequence = self._kind.is_sequence
+        is_sequence = self.kind.is_sequence
         new: list[dict[str, Any]] = []
         for fragment in fragments:
             self._current = block = self._block_of(fragment)
             is_repeat = is_sequence and block.is_repeated_by(fragment)
-            if not (is_repeat or (self._kind.signed_repeats and fragment.get("signature"))):
+            if not (is_repeat or (self.kind.signed_repeats and fragment.get("signature"))):
                 new.append(fragment)
             block.add(fragment, appends=not is_repeat)
-        return reasoning_of(self._kind, new)
+        return reasoning_of(self.kind, new)
 
     def add_whole(self, block: dict[str, Any]) -> None:
         """Add a block that nothing continues, and that continues none."""
         self.end_block()
-        self._blocks.append(_Block(self._kind))
+        self._blocks.append(_Block(self.kind))
         self._blocks[-1].add(block, appends=True)
 
     def append_to_last(self, key: str, text: str) -> None:
@@ -65,7 +65,7 @@ class Blocks:
         return [block.snapshot() for block in self._blocks]
 
     def _block_of(self, fragment: dict[str, Any]) -> "_Block":
-        kind, type_, index = self._kind, printed(fragment.get("type") or _UNTYPED), fragment.get("index")
+        kind, type_, index = self.kind, printed(fragment.get("type") or _UNTYPED), fragment.get("index")
         key = (type_ if kind.has_types else _UNTYPED, printed(index))
         if index is None:
             block = self._last_of.get(type_)
@@ -100,7 +100,7 @@ class Blocks:
         is_untyped = not fragment.get("type")
         is_after_data = (block is not self._current or is_untyped) and "data" in last and bool(last.get("id"))
         has_ended = (is_signed and block.has_text()) or (is_after_data and last.get("index") == fragment["index"])
-        return has_ended and any(fragment.get(key) for key in self._kind.appended)
+        return has_ended and any(fragment.get(key) for key in self.kind.appended)
 
 
 class _Block:

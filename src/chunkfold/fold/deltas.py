@@ -125,13 +125,12 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             size += _take_images(state, fragments)
             if not fragments:
                 continue
-        own = kind_in(kind, fragments)
-        blocks = state.blocks[kind.name] if kind.name in state.blocks else Blocks(own)
+        blocks = state.blocks[kind.name] if kind.name in state.blocks else Blocks(kind_in(kind, fragments))
         state.blocks[kind.name] = blocks
         brought = blocks.add(fragments)
         reasoning = reasoning or brought
         for fragment in fragments:
-            for key in own.appended:
+            for key in blocks.kind.appended:
                 if (text := fragment.get(key)) is not None and not isinstance(text, str):
                     _note_no_text(state, f"{kind.name}: {key}", text)
             if data := fragment.get("data") or fragment.get("encrypted"):

@@ -183,7 +183,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         return None
     counts, created = numbers["count"], numbers["created"]
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
-    is_more_kept = is_deep or (has_index and (any(unknown[1:]) or delta.reasoning_details))
+    is_more_kept = is_deep or (has_index and any(unknown[1:]))
     kept = (fold.extra, state.extra, state.message_extra)
     return Meaning(
         texts=numbers["text"],
@@ -244,16 +244,16 @@ def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Field], unknown
 
 def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Field]:
     """The text that a delta brings, or two: a reasoning and the same in a block. Empty if it brings anything else."""
-    if state is None and is_list(delta.content):
-        return []  # something is noted of it
+    if state is None and (is_list(delta.content) or delta.reasoning_details):
+        return []  # something is noted of it, or depends on what came before
     brought = brought_fields(delta, state)
     if len(brought) != 1 and {*brought} not in _REASONING_AND_BLOCK:
         return []
-    texts = [text for name in brought if (text := _text_of(delta, name)) is not None]
+    texts = [text for name in brought if (text := _text_of(delta, name, state)) is not None]
     return texts if len(texts) == len(brought) else []
 
 
-def _text_of(delta: ChoiceDelta, name: str) -> Field | None:
+def _text_of(delta: ChoiceDelta, name: str, state: ChoiceState | None) -> Field | None:
     """The text in a field of a delta, if nothing else is in it that is kept."""
     fields = vars(delta)
     if is_list(fields[name]) and name == "content":
@@ -263,9 +263,10 @@ def _text_of(delta: ChoiceDelta, name: str) -> Field | None:
     if name not in ("tool_calls", "reasoning_details") or len(fields[name]) != 1:
         return None
     [item] = fields[name]
-    if is_object(item):
-        brought = [key for key in (*REASONING_DETAILS.appended, "signature") if item.get(key)]
-        is_text = len(brought) == 1 and brought[0] in REASONING_DETAILS.reasoning and isinstance(item[brought[0]], str)
+    if is_object(item) and state is not None:
+        kind = state.blocks[name].kind
+        brought = [key for key in (*kind.appended, *kind.whole, "signature") if item.get(key)]
+        is_text = len(brought) == 1 and brought[0] in kind.reasoning  # any but a text is noted each time
         return Field(item, brought[0]) if is_text else None
     # The call's other fields are kept with it or not at all.
     function: Model | None = item.function if item.custom is None else None
