@@ -79,6 +79,8 @@ RULE_3 = {
     "also where its name is repeated beside the id":
         ([*((0, ..., W, ""), (1, ..., W, ""), (2, ..., W, "")),
          *((0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE))], PLAIN, {"CF307"}),
+    "or grows beside it":
+        ([(0, ..., "get_", ""), (0, "a", "get_weather", ONE)], [("a", "get_weather", ONE)], {"CF308"}),
     "with a name it is a new call": ([(0, "a", W, ONE), (0, "b", W, TWO), (0, "c", W, THREE)], PLAIN, {"CF305"}),
     "so it is where the call without an id has another name":
         ([(0, ..., T, ""), (0, "b", W, TWO)], [(MADE_UP, T, ""), ("b", W, TWO)], {"CF302", "CF305"}),
@@ -96,6 +98,8 @@ RULE_4 = {
     "another name after name and arguments is a new call":
         ([(0, ..., W, ONE), (0, ..., T, TWO), (0, ..., W, OPEN), (0, ..., ..., "3}")],
          [(MADE_UP, W, ONE), (MADE_UP, T, TWO), (MADE_UP, W, THREE)], {"CF302", "CF305"}),
+    "the word null is none, also where no name came":
+        ([(0, "a", ..., OPEN), (0, ..., "null", "1"), (0, ..., W, "}")], PLAIN[:1], set()),
     "the same name after arguments is a repeat":
         ([(0, "a", W, OPEN), (0, ..., W, "1"), (0, ..., W, "}"), (1, "b", W, TWO), (2, "c", W, THREE)], PLAIN,
          {"CF307"}),

@@ -23,7 +23,9 @@ USAGES = {
     "key by key, the last that is not null": ([counts(3, 1), counts(None, 2)], counts(3, 2), set()),
     "also a smaller one": ([counts(completion=9), counts(completion=4)], counts(completion=4), set()),
     "a 0 never replaces a positive number (MiniMax)": ([counts(3, x=0.5), counts(0, x=0)], counts(3, x=0.5), {"CF401"}),
+    "nor a text": ([{"x": "a"}, {"x": 0}], {"x": 0}, set()),
     "a 0 is a value where none was": ([counts(0, None), counts(3, 0)], counts(3, 0), set()),
+    "nor does a number that is too large": ([{"x": 5}, {"x": 2**64}], {"x": 5}, {"CF209"}),
     "details merge alike":
         ([{"prompt_tokens_details": {"cached_tokens": 5, "x": 1},
          "completion_tokens_details": {"reasoning_tokens": 7}},

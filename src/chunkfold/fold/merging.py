@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.excerpts import excerpt
-from chunkfold.json_text.values import copied, is_container, is_int64, is_integer, is_list, is_object
+from chunkfold.json_text.values import copied, is_container, is_int64, is_list, is_object
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
@@ -129,8 +129,7 @@ def _merge_counts(
 def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) -> Any:
     """The merged value of a key that has one already: only a count replaces a count, and a 0 never a positive one.
 
-    A wrong type is noted here only if reading the chunk did not note it: that checks the types of typed keys, and the
-    size of all whole numbers.
+    A wrong type is noted here only if reading the chunk did not note it: that checks the typed keys.
     """
     if value and is_int64(value) and is_int64(old):
         return value
@@ -138,7 +137,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
     if is_object(details) and is_object(old):
         return _merge_counts(old, details, log, _DETAIL_COUNTS)
     if not _is_right(key, details) and _is_right(key, old):
-        if not is_typed and not is_integer(value):
+        if not is_typed:
             log.note(anomalies.WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
         return old
     if value == 0 and isinstance(old, int | float) and old > 0:

@@ -149,7 +149,7 @@ class ToolCalls:
     def _null_continues(self, at_index: ToolCall | None, index: int | None, id_: str | None, *, has_text: bool) -> bool:
         """Whether a fragment named `null` continues a call: some relays send the word with each further fragment."""
         call = at_index if index is not None else self._by_id.get(id_ or "", self.last)
-        return call is not None and call.has_name and not call.is_called("null") and (call.has_text or has_text)
+        return call is not None and not call.is_called("null") and (call.has_text or has_text)
 
     def _bind(
         self, at_index: ToolCall | None, index: int | None, id_: str | None, name: str | None
