@@ -111,6 +111,7 @@ def test_lists_of_one_provider_extend(name: str, items: list[Any], is_sent_back:
         ([{"citations": [[1]]}, {"citations": [[2]]}], {"citations": [[1], [2]]}),
         ([{"citations": [1], "citation": 2}, {"citations": "x", "citation": 3}], {"citations": [1, 2, 3]}),
         ([{"citation": None}], {}),
+        (["x"], "x"),
     ],
 )
 def test_citations_of_litellm_accumulate(values: list[Any], expected: Any) -> None:

@@ -326,6 +326,8 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
         ([{"reasoning": {"effort": "high"}}, {"reasoning_content": "a"}], {"reasoning": "a"}),
     "two thoughts of one thinking object":
         ([{"thinking": one} for one in SIGNED], {"reasoning": "ab", "thinking": {"content": "ab", "signature": "t"}}),
+    "a thinking object without a text":
+        ([{"thinking": {"content": 5, "signature": "s"}}], {"thinking": {"content": 5, "signature": "s"}}),
     "what stands beside the flag of a thought":
         ([{"content": "a", "extra_content": {**BESIDE_THE_FLAG, "google": {"thought": True, "thought_signature": "s"}}}],
          {"extra_content": BESIDE_THE_FLAG}),
@@ -370,6 +372,7 @@ BLOCKS = {
     "a signature that is empty": ([[block(signature="")]], [block()], "hm"),
     "after a signature comes another block":
         ([[block(signature="s")], [block("so")]], [block(signature="s"), block("so")], "hmso"),
+    "after data, too": ([[{"data": "x"}], [{"thinking": "so"}]], [{"data": "x"}, {"thinking": "so"}], "so"),
     "by index":
         ([[block(index=0), block(index=1)], [block("!", index=0)]], [block("hm!", index=0), block(index=1)], "hmhm!"),
     "by id": ([[block(id="a")], [block(id="b")]], [block(id="a"), block(id="b")], "hmhm"),

@@ -200,6 +200,8 @@ FRAMES = {
     "an error before the stream": (compact({"error": {"message": "x"}}) + b"\n\n" + END, "failed", "", "CF607"),
     "an error, a comment and chunks":
         (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
+    "a chunk behind an error before the stream":
+        (compact({"error": {"message": "x"}}) + b"\n" + compact(A) + b"\n\n" + END, "failed", "", "CF607"),
     "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", ""),
     "an error without an envelope before the end":
         (compact({"detail": "x", "message": "y"}) + b"\n\n" + END, "failed", "", "CF604 CF607"),
