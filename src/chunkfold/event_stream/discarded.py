@@ -110,7 +110,7 @@ class Discarded:
 
     def _is_json_line(self, line: bytes) -> bool:
         """Whether a line is one of JSON in several; none is once they are too long."""
-        return 0 < len(self._json) < _LONGEST_JSON or (not self._json and line.strip() in _JSON_STARTS)
+        return len(self._json) < _LONGEST_JSON and (bool(self._json) or line.strip() in _JSON_STARTS)
 
     def keeps_each(self, line: bytes) -> bool:
         """Whether each repetition of a line may be kept: one of JSON in several, or a payload, while they are small."""

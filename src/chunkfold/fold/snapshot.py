@@ -149,7 +149,7 @@ def _has(state: ChoiceState, name: str, value: Any) -> bool:
     if name in ("tool_calls", "function_call", "audio"):
         return getattr(state, name) is not None
     if name == "role":
-        return isinstance(value, str) or state.role is not None
+        return isinstance(value, str)
     return name in state.message_extra or bool(state.lists.get(name)) or bool(state.text(name))
 
 

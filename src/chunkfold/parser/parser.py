@@ -92,7 +92,7 @@ class ChatCompletionParser(Lifecycle):
         check_time("started", started)
         check_count("status_code", status_code)
         log = AnomalyLog(refused_rules(strict=strict, tolerate=tolerate))
-        given = headers if isinstance(headers, Headers) else Headers({} if headers is None else headers)
+        given = Headers({} if headers is None else headers)
         fold = StreamFold(log, tools)
         started = clock() if started is None else started
         deadlines = Deadlines(total_timeout, progress_timeout, started)

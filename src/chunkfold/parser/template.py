@@ -81,7 +81,7 @@ class EventTemplate:
         if self._wait:
             self._wait -= 1
             return None
-        chunk = self._compare(event) if event.event == MESSAGE else None
+        chunk = self._compare(event)
         return None if chunk is None else lambda: chunk
 
     def fold_block(self, block: bytes, offset: int) -> Callable[[], ChatCompletionChunk] | None:

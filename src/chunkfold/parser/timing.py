@@ -129,5 +129,5 @@ def note_read(timing: StreamTiming, seconds: float, *, has_chunks: bool, has_out
             timing.first_byte = seconds
         if has_chunks and timing.first_chunk is None:
             timing.first_chunk = seconds
-        if has_chunks and has_output:
+        if has_output:
             timing.first_output = seconds

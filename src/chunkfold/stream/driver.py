@@ -108,8 +108,7 @@ class StreamDriver:
 
     def __repr__(self) -> str:
         """Show the state, without content."""
-        state = self.end or ("left" if self._closed else "running")
-        return f"<{type(self).__name__}: {state}, {counted(self._parser.chunks, 'chunk')}>"
+        return f"<{type(self).__name__}: {self.end or 'running'}, {counted(self._parser.chunks, 'chunk')}>"
 
     def __del__(self) -> None:
         """Warn if a response that is still being sent was left open; closing it here could wait forever."""
