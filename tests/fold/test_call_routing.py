@@ -99,7 +99,8 @@ RULE_4 = {
         ([(0, ..., W, ONE), (0, ..., T, TWO), (0, ..., W, OPEN), (0, ..., ..., "3}")],
          [(MADE_UP, W, ONE), (MADE_UP, T, TWO), (MADE_UP, W, THREE)], {"CF302", "CF305"}),
     "the word null is none, also where no name came":
-        ([(0, "a", ..., OPEN), (0, ..., "null", "1"), (0, ..., W, "}")], PLAIN[:1], set()),
+        ([(0, "a", ..., OPEN), (0, ..., "null", "1"), (0, ..., "null", ""), (0, ..., W, "}")],
+         PLAIN[:1], set()),
     "the same name after arguments is a repeat":
         ([(0, "a", W, OPEN), (0, ..., W, "1"), (0, ..., W, "}"), (1, "b", W, TWO), (2, "c", W, THREE)], PLAIN,
          {"CF307"}),
@@ -265,8 +266,9 @@ def test_empty_counts_as_absent(id_: Any, name: Any) -> None:
 
 
 def test_two_tools_may_be_called_null() -> None:
-    parser = read((0, "a", "null", ONE), (0, "b", "null", TWO))
-    assert calls(parser.completion()) == [("a", "null", ONE), ("b", "null", TWO)]
+    parser = read((0, "a", "null", ONE), (0, "b", "null", TWO), (1, "c", W, THREE), (2, "d", "null", TWO))
+    named = [("a", "null", ONE), ("b", "null", TWO), ("c", W, THREE), ("d", "null", TWO)]
+    assert calls(parser.completion()) == named
 
 
 @each_case("empty", ["", "null"])

@@ -74,6 +74,7 @@ def test_images_in_content_blocks_are_images() -> None:
     texts = [{"content": text, "content_blocks": [{"index": 0, "delta": {"text": text}}]} for text in ("a", "b")]
     images = [{"type": "image_url", "image_url": {"url": f"data:,{n}"}} for n in range(2)]
     first, last = ({"content_blocks": [{"index": 0, "delta": image}]} for image in images)
+    last["content_blocks"].append(texts[1].pop("content_blocks")[0])
     parser = ChatCompletionParser()
     parser.events()
     parser.feed(b"".join(sse(*said(texts[0], first, last, texts[1]))))
@@ -104,6 +105,10 @@ def test_a_part_of_a_wrong_type_is_noted_and_an_object_kept(part: Any, kept: lis
     assert message.content == "Hi"
     assert message.content_parts == (kept and [*kept, {"type": "text", "text": "Hi"}])
     assert noted(parser) == {"CF208", "CF209"}
+
+
+def test_a_text_of_another_part_may_be_of_any_type() -> None:
+    assert noted(fold(*said({"content": [{"type": "reference", "text": 5}]}))) == {"CF208"}
 
 
 @each_case("part", [{"type": "text"}, {"type": "text", "text": None}, {"type": "output_text", "text": ""}])

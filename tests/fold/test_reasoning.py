@@ -103,6 +103,8 @@ DETAILS = {
         ([[at(0, signature="s")], [at(0, text="a")]], [at(0, text="a", signature="s")]),
     "text of another id at the same index is not":
         ([[at(0, text="a", id="1")], [at(0, text="b", id="2")]], [at(0, text="ab", id="2")]),
+    "an equal text beside a signature":
+        ([[at(0, text="a")], [at(0, text="a", signature="s")]], [at(0, text="aa", signature="s")]),
     "without an index: to the last of its type":
         ([[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}],
          [{"type": TEXT, "text": "b", "signature": "s"}]],
@@ -325,12 +327,18 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "a raw reasoning that is no string gives way to the text":
         ([{"reasoning": {"effort": "high"}}, {"reasoning_content": "a"}], {"reasoning": "a"}),
     "two thoughts of one thinking object":
-        ([{"thinking": one} for one in SIGNED], {"reasoning": "ab", "thinking": {"content": "ab", "signature": "t"}}),
+        ([{"thinking": one} for one in (*SIGNED, {"content": "c", "signature": None})],
+         {"reasoning": "abc", "thinking": {"content": "abc", "signature": "t"}}),
+    "a thinking object with a signature alone":
+        ([{"thinking": {"signature": "s"}}], {"thinking": {"content": "", "signature": "s"}}),
+    "blank lines beside a flag, and nothing that is encrypted":
+        ([{"reasoning_content": "a\n\n", "reasoning_encrypted": True}, {"reasoning": "b"}], {"reasoning": "a\n\nb"}),
     "a thinking object without a text":
         ([{"thinking": {"content": 5, "signature": "s"}}], {"thinking": {"content": 5, "signature": "s"}}),
     "what stands beside the flag of a thought":
         ([{"content": "a", "extra_content": {**BESIDE_THE_FLAG, "google": {"thought": True, "thought_signature": "s"}}}],
          {"extra_content": BESIDE_THE_FLAG}),
+    "or beside its object": ([{"content": "a", "extra_content": {**THOUGHT, "x": 1}}], {"extra_content": {"x": 1}}),
     "text parts are not merged by their places":
         ([{"content": content} for content in (
          [SIGNED_PART], [text_part("A", index=1)], "B", [text_part("C", index=1)], [CITED, CITED], "E")],

@@ -23,7 +23,7 @@ USAGES = {
     "key by key, the last that is not null": ([counts(3, 1), counts(None, 2)], counts(3, 2), set()),
     "also a smaller one": ([counts(completion=9), counts(completion=4)], counts(completion=4), set()),
     "a 0 never replaces a positive number (MiniMax)": ([counts(3, x=0.5), counts(0, x=0)], counts(3, x=0.5), {"CF401"}),
-    "nor a text": ([{"x": "a"}, {"x": 0}], {"x": 0}, set()),
+    "nor a text or a negative number": ([{"x": "a", "y": -1}, {"x": 0, "y": 0}], {"x": 0, "y": 0}, set()),
     "a 0 is a value where none was": ([counts(0, None), counts(3, 0)], counts(3, 0), set()),
     "nor does a number that is too large": ([{"x": 5}, {"x": 2**64}], {"x": 5}, {"CF209"}),
     "details merge alike":
@@ -49,6 +49,7 @@ USAGES = {
     "the names of another API (mlx-vlm)":
         ([counts(total=16, input_tokens=11, output_tokens=5), {"output_tokens": 7}],
          counts(11, 7, 18, input_tokens=11, output_tokens=7), {"CF402", "CF405"}),
+    "one of them": ([{"input_tokens": 3}], {"prompt_tokens": 3, "input_tokens": 3}, {"CF405"}),
     "beside its own":
         ([counts(10, 5, 15, input_tokens=0, output_tokens=0)], counts(10, 5, 15, input_tokens=0, output_tokens=0),
          set()),

@@ -125,6 +125,11 @@ def test_what_is_beside_the_flag_of_a_message_stays() -> None:
     assert (message.reasoning, message.model_extra) == ("hm", {"extra_content": {"google": {"thought_signature": "s"}}})
 
 
+def test_content_blocks_of_a_message_fill_a_gap() -> None:
+    message = {"content": "a", "content_blocks": [{"type": "thinking", "thinking": "hm"}]}
+    assert fold(chunk({"content": "a"}), whole(message, "stop")).completion().reasoning == "hm"
+
+
 def test_an_empty_message_has_its_role() -> None:
     assert fold(whole({"role": "model", "content": ""}, "stop")).completion().message.role == "model"
 

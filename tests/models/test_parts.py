@@ -201,6 +201,9 @@ def test_parts_of_snapshots() -> None:
     assert parts_of(parser.snapshot.message) == [*OF_ALL_PARTS, ("text", "b")]
     # A snapshot stays what it was.
     assert [parts_of(message) for message in snapshots] == [OF_ALL_PARTS[:end] for end in range(1, 7)]
+    for message in snapshots:  # but for texts that are taken out
+        message.content, message.reasoning = None, ""
+        assert not {"text", "reasoning"} & {kind for kind, _ in parts_of(message)}
 
 
 def test_a_part_grows_from_snapshot_to_snapshot() -> None:

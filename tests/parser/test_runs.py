@@ -111,6 +111,14 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "text with usage": with_usage,
     "text with filter results": filtered,
     "text with tokens": with_tokens,
+    "text with fields of known names": lambda text: (
+        with_tokens(text).replace(b"token_id", b"created").replace(b'"text":"', b'"content":"a')
+    ),
+    "text with usage and an unknown field": lambda text: with_usage(text).replace(
+        b',"choices"', b',"x":"%b","choices"' % text
+    ),
+    "text with an object named like a list": lambda text: filtered(text).replace(b"content_filter_results", b"images"),
+    "text with an object named like a text": lambda text: filtered(text).replace(b"content_filter_results", b"content"),
     "reasoning": thought,
     "reasoning with what is known": named_by,
     "arguments": argued,
@@ -358,6 +366,10 @@ def test_a_run_of_one_choice_among_several_is_folded_at_once(monkeypatch: pytest
 
     run = [said(word, 2) for word in WORDS * 3]
     check(opened(in_turns), [*run, said(b"a", 7)])
+    parts = KINDS["thinking parts of four choices"]
+    check(opened(parts), [*map(parts, WORDS), parts(b"a").replace(b'"index":1', b'"index":7')])
+    texts = KINDS["text parts"]
+    check([*opened(in_parts), *opened(texts)[1:]], [*map(texts, WORDS)])
     monkeypatch.setattr(StreamFold, "add_again", watched)
     result_of([*opened(in_turns), b"".join(run)], ChatCompletionParser.fold)
     assert max(counts) > len(run) / 2

@@ -89,6 +89,7 @@ CHUNKS = {
     "no choices": chunk(),
     "usage": USAGE,
     "unknown fields": chunk(prompt_filter_results=[]),
+    "the type of a keep-alive": chunk(type="ping"),
     "a block that lost its blank line": HI.rstrip() + b"\n" + HI,
 }
 

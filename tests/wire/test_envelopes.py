@@ -76,6 +76,7 @@ ENVELOPES = {
     "7 code in digits": Envelope(data({"code": "429", "msg": "slow down"}), "slow down", "429", 429),
     "7 code that is no HTTP status (Zhipu)": Envelope(data({"code": 1302, "msg": "slow down"}), "slow down", 1302, ANY),
     "7 status_code": Envelope(data({"status_code": 503, "msg": "busy"}), "busy", None, 503),
+    "7 message beside a call's id": Envelope(data({"message": "x", "tool_call_id": "t"}), "x"),
     "7 detail (FastAPI)": Envelope(data({"detail": "Not Found"}), "Not Found"),
     "7 message": Envelope(data({"message": "no such model"}), "no such model"),
     "7 Cloudflare":

@@ -56,6 +56,7 @@ def test_the_status_is_that_of_the_error_that_a_gateway_passes_on(outer: dict[st
 def test_a_message_that_only_looks_like_an_error_stays(message: str) -> None:
     error = failure({"error": {"message": message}})
     assert (str(error), error.status_code) == (message, None)
+    assert str(failure({"error": {"message": message, "error": {"message": "n"}}})) == message
 
 
 @each_case(
@@ -516,6 +517,7 @@ MESSAGES = [
     pytest.param({"error": {"message": nested(4)}}, "x", id="a few objects deep"),
     pytest.param({"error": {"message": nested(5)}}, NO_MESSAGE, id="but no deeper"),
     pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
+    pytest.param({"detail": [[[[["x"]]]]]}, "['x']", id="lists in lists"),
     pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
     pytest.param({"error": {"detail": {"errors": [{"loc": ["m"], "msg": "x"}]}}}, "x", id="Llama Stack's list"),
     pytest.param({"message": {"error": "x"}}, "x", id="bare, an object"),

@@ -81,6 +81,7 @@ def test_an_error_in_full_counts_before_a_comment(error: bytes) -> None:
 
 
 A_BARE_ERROR = b'{"error":{"message":"m"}}\n'
+A_FIELD = b'error: {"message":"m"}\n'
 IN_LINES = b'{\n "error": {\n  "message": "m"\n }\n}\n'
 
 
@@ -106,6 +107,7 @@ def test_of_an_error_event_of_several_lines_each_byte_is_noted_once(behind: byte
         pytest.param(A_BARE_ERROR + DONE.rstrip(), "", id="before an end without a blank line"),
         pytest.param(b"id: 1\n" + A_BARE_ERROR + DONE, "", id="between an id and the end"),
         pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),
+        pytest.param(A_FIELD + IN_LINES.replace(b'"m"', b'"n"') + b"\n", "", id="before another one in lines"),
         pytest.param(b'event: error \ndata: {"message":"m"}\n\n', "", id="a blank after the event's name"),
         pytest.param(b'event: error\ndata: data: {"message":"m"}\n\n', "", id="a doubled prefix"),
         pytest.param(b'event: error\ndata: {"message":"m"}\n' + DONE, "", id="with the event's name, before the end"),
@@ -162,7 +164,6 @@ def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
 CHUNK = data(chunk("a", "stop")).rstrip() + b"\n"
 CUT_CHUNK = CHUNK[:-9] + b"\n"
 LAST = b"data: [DONE]\n"
-A_FIELD = b'error: {"message":"m"}\n'
 
 
 @each_case("error", [A_FIELD, A_BARE_ERROR, b"[%b]\n" % A_BARE_ERROR.rstrip(), IN_LINES])

@@ -154,6 +154,9 @@ FRAMES = {
     "broken JSON without the field": (FIRST + b'{"choices": [\n\n' + END, "truncated", "a", "CF219"),
     "chunks in a list in several lines without the field":
         (FIRST + json.dumps([B, B], indent=1).encode() + b"\n\n" + END, "truncated", "a", "CF219"),
+    "an error that is nearly data": (FIRST + b' data: {"error":{"message":"x"}}\n\n' + SECOND + END, "finished", "ab", "CF110"),
+    "a chunk without its name and the field":
+        (FIRST + compact({**B, "object": ""}) + b"\n\n" + END, "finished", "ab", "CF110 CF206"),
     "data in quotes": (FIRST + b'"data": {}\n\n' + SECOND + END, "finished", "ab", ""),
     "each line of a block that lost its fields, and [DONE]":
         (FIRST + b"\n".join([compact(B), compact(A), b"[DONE]"]) + b"\n\n" + SECOND, "finished", "aba", "CF110 CF505"),
