@@ -142,6 +142,7 @@ def test_the_head_of_a_keep_alive_is_not_that_of_the_completion() -> None:
     assert noted(parser) == {"CF203"}
     assert fold(chunk({}, model="omniroute", created=0), *said({})).snapshot.model == "omniroute"
     assert fold(chunk({}, id="c", model="keepalive", created=0), *said({})).snapshot.model == HEAD["model"]
+    assert fold(chunk({"content": "a"}, prompt_filter_results=[])).snapshot.model == HEAD["model"]
     ping = {"id": "acme-keepalive", "model": "tiny-keepalive"}
     assert fold(*(chunk({"content": "Hi"}, **ping) for _ in range(2))).snapshot.model == "tiny-keepalive"
     odd = ChatCompletionChunk.model_construct(id=5, model=["m"], created=1, object="chat.completion.chunk", choices=[])

@@ -148,7 +148,7 @@ def test_a_comment_that_only_begins_like_a_keep_alive_is_an_error(comment: bytes
 def test_comments_are_kept_up_to_a_limit() -> None:
     body = b"event: error\n: ping\n" + b": ping %d\n" % 1 * 100_000 + b": overloaded\n\n"
     assert parsed(data(chunk("a")) + body + data(chunk("b", "stop")) + DONE).completion().text == "ab"
-    assert failure_of(b"event: error\n" + b":\n: ping\n" * 4500 + b": overloaded\n\n").message == "overloaded"
+    assert failure_of(b"event: error\n" + b":  \n: ping\n" * 4500 + b": overloaded\n\n").message == "overloaded"
 
 
 def test_a_comment_beside_the_data_of_an_error_is_none() -> None:
