@@ -122,10 +122,15 @@ def test_bodies_that_are_no_event_stream(body: str, size: int | None) -> None:
         ("blank lines", "interrupted"),
         ("the beginning of data", "interrupted"),
         ("a comment", "interrupted"),
+        ("cut JSON", "interrupted"),
     ],
 )
 def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, end: str) -> None:
     assert play(BODIES[body][0], "interrupt").end == end
+
+
+def test_in_text_no_values_are_counted() -> None:
+    assert type(parsed(b"one, " * 99, max_event_items=9).error) is NotAnEventStreamError
 
 
 @cuts

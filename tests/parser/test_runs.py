@@ -117,8 +117,6 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "text with usage and an unknown field": lambda text: with_usage(text).replace(
         b',"choices"', b',"x":"%b","choices"' % text
     ),
-    "text with an object named like a list": lambda text: filtered(text).replace(b"content_filter_results", b"images"),
-    "text with an object named like a text": lambda text: filtered(text).replace(b"content_filter_results", b"content"),
     "reasoning": thought,
     "reasoning with what is known": named_by,
     "arguments": argued,

@@ -263,8 +263,8 @@ def _text_of(delta: ChoiceDelta, name: str, state: ChoiceState | None) -> Field 
     if name not in ("tool_calls", "reasoning_details") or len(fields[name]) != 1:
         return None
     [item] = fields[name]
-    if is_object(item) and state is not None:
-        kind = state.blocks[name].kind
+    if is_object(item):
+        kind = REASONING_DETAILS if state is None else state.blocks[name].kind
         brought = [key for key in (*kind.appended, *kind.whole, "signature") if item.get(key)]
         is_text = len(brought) == 1 and brought[0] in kind.reasoning  # any but a text is noted each time
         return Field(item, brought[0]) if is_text else None
