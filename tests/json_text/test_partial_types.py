@@ -334,6 +334,7 @@ TYPED = [
     pytest.param(Shouting, '{"city": "BONN', {}, id="a validator that more text may break"),
     pytest.param(Shouting, '{"city": "BONN",', {"city": "BONN"}, id="and that holds"),
     pytest.param(Range, '{"high": 2, "low": 1, "name": "z', {"high": 2, "low": 1, "name": "z"}, id="fields that belong together"),
+    pytest.param(dict[Annotated[str, Field(min_length=3)], int], '{"a": 1, "abc": 2,', {"abc": 2}, id="keys of a length"),
     pytest.param(Annotated[dict[str, int], {"unhashable": []}], '{"a": 1,', {"a": 1}, id="unhashable metadata"),
     pytest.param(Renamed, '{"A": "z", "b": "z', {"b": "z"}, id="a model that reports fields by their names"),
     pytest.param(Range, '{"low": 1, "name": "z', {"low": 1, "name": "z"}, id="fields that do not fit together yet"),
