@@ -136,6 +136,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "summaries alone": lambda text: summarised(text).replace(b'"reasoning":"%b",' % text, b""),
     "summaries beside an empty text": lambda text: summarised(text).replace(b'"summary":', b'"text":"","summary":'),
     "summaries beside a text": lambda text: summarised(text).replace(b'"summary":', b'"text":"a","summary":'),
+    "thinking in a block": in_block(b'{"type":"thinking","thinking":"%"}'),
     "data in a block": in_block(b'{"data":"%"}'),
     "a text in a block of another kind": in_block(b'{"type":"summary","text":"%"}'),
     "numbers in a block": lambda text: in_block(b'{"text":%d}' % sum(text))(text),
@@ -452,6 +453,16 @@ def test_what_is_noted_of_one_event_is_noted_of_each_like_it() -> None:
     for number in range(60):
         parser.feed(argued(b"x%d" % number, b'"index":0,"id":""'))
     assert {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} == {"CF203": 60}
+
+
+def test_thinking_goes_on_in_a_block_of_its_own_behind_a_signature() -> None:
+    thinking = KINDS["thinking in a block"]
+    words = [*map(thinking, WORDS)]
+    for odd in (b'"signature":"s"', b'"thinking":"a","signature":"s"'):
+        signed = in_block(b'{"type":"thinking",%b}' % odd)(b"")
+        for behind in (words, [thinking(b""), *words], [signed, *words]):
+            check(opened(thinking), [*words, signed, *behind])
+            check_as_it_is(opened(thinking), [signed, *behind])
 
 
 @each_case("key", ["thinking", "text"])
