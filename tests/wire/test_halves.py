@@ -121,6 +121,7 @@ def test_a_held_half_is_not_lost_at_any_end() -> None:
         pytest.param({**chunk({}), "\ude00": 1}, id="an unknown key of the chunk"),
         pytest.param(chunk({"\ude00": 1}), id="an unknown key of the delta"),
         pytest.param(chunk({}, logprobs={"content": [{"token": "\ud83d"}]}), id="a token"),
+        pytest.param(chunk({"reasoning_details": {"text": "a\ud83d"}}), id="an object instead of a list of blocks"),
     ],
 )
 def test_elsewhere_a_half_is_replaced(payload: Any) -> None:

@@ -13,7 +13,7 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall, ChunkChoice
-from chunkfold.models.content import APPENDED, BLOCK_KINDS, BlockKind, is_of_tool, kind_in
+from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind, is_of_tool, kind_in
 
 _DELTA_TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
 _PART_TYPES: Final = {"thinking": "thinking", "summary": "reasoning", "reasoning": "reasoning"}
@@ -114,7 +114,7 @@ def _part_channels(choice: int, parts: list[Any]) -> Iterator[Channel]:
 
 def _block_channels(choice: int, kind: BlockKind, value: Any) -> Iterator[Channel]:
     """The texts in blocks of reasoning, each in a channel of its own."""
-    is_one = is_object(value)
+    is_one = kind is THINKING and is_object(value)  # any other object is kept raw
     fragments = list(filter(is_object, [value] if is_one else value if is_list(value) else ()))
     kind = kind_in(kind, fragments)
     for fragment in fragments:
