@@ -198,7 +198,11 @@ def test_of_a_function_and_a_custom_tool_the_empty_one_is_none(function: Any, cu
     whole, empty = ("custom", "function") if type_ == "custom" else ("function", "custom")
     sent = {"function": function, "custom": custom}
     for fragment in ({"index": 0, "id": "a", "type": "function"}, {"index": 0, "id": "a"}):
-        for fragments in ([{**fragment, **sent}], [{**fragment, whole: sent[whole]}, {"index": 0, empty: sent[empty]}]):
+        for fragments in (
+            [{**fragment, **sent}],
+            [{**fragment, whole: sent[whole]}, {"index": 0, empty: sent[empty]}],
+            [{**fragment, "function": {}, "custom": {}}, {"index": 0, whole: sent[whole]}],
+        ):
             (call,) = read(*fragments).completion().tool_calls
             assert call.model_dump() == {"id": "a", "type": type_, whole: sent[whole]}
 

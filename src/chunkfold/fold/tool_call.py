@@ -140,7 +140,7 @@ class ToolCall:
             if function.__pydantic_extra__:
                 keep_unknown(self.part_extra, function.__pydantic_extra__)
         if custom is not None:
-            is_new = self.type is None and not self.has_name and not self.has_text
+            is_new = function is None and self.type is None and not self.has_name and not self.has_text
             self.is_custom |= is_new or self.type == "custom" or any(custom.__dict__.values())
             text += custom.__dict__.get("input") or ""
             keep_unknown(self.part_extra, custom.__pydantic_extra__)
