@@ -211,12 +211,14 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     ),
     # What cannot be told apart.
     "an unknown field beside the text that is tried": lambda text: said(b"value 0", more=b',"x":"%b"' % text),
+    "an object beside the text that is tried": lambda text: said(b"value 0", more=b',"x":{"y":"%b"}' % text),
     "blocks with a list": beside(b'"reasoning_details":[{"x":["b"],"text":"%"}]'),
     "blocks that are texts": beside(b'"reasoning_details":["%"]'),
 }
 # What the fold would keep as it is, so that no chunk may be used again.
 EACH_IS_READ = {"text beside images", "text beside annotations", "image parts", "images beside text parts"}
 EACH_IS_READ |= {"parts of changing types", "an unknown field beside the text that is tried"}
+EACH_IS_READ |= {"an object beside the text that is tried"}
 EACH_IS_READ |= {"blocks with a list", "blocks that are texts", "a text that is overwritten"}
 
 

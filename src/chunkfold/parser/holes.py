@@ -40,8 +40,10 @@ class Hole(NamedTuple):
     after: bytes  # empty for the last hole
 
 
-def holes_of(parts: list[bytes], changed: list[int]) -> tuple[ChatCompletionChunk, list[Hole]] | None:
-    """The chunk that these parts are, and its holes for those with these numbers.
+def holes_of(
+    chunk: ChatCompletionChunk, parts: list[bytes], changed: list[int]
+) -> tuple[ChatCompletionChunk, list[Hole]] | None:
+    """A chunk like the given one, and its holes for the parts with these numbers.
 
     None if one of them is not exactly one value of the chunk.
     """
@@ -53,8 +55,8 @@ def holes_of(parts: list[bytes], changed: list[int]) -> tuple[ChatCompletionChun
     for number, marker in zip(changed, markers, strict=True):
         tried[number] = to_json(marker)
     try:
-        chunk = chunk_from_json(b"".join(tried))
-        found = [field for field in _fields(chunk) if field.holder[field.key] in markers]
+        like = chunk_from_json(b"".join(tried))
+        found = [field for field in _fields(like) if field.holder[field.key] in markers]
     except ValueError:
         return None
     by_marker = {field.holder[field.key]: field for field in found}
@@ -65,7 +67,7 @@ def holes_of(parts: list[bytes], changed: list[int]) -> tuple[ChatCompletionChun
         holder, key = by_marker[marker]
         holder[key] = value
         holes.append(Hole(holder, key, type(value), b"".join(parts[number + 1 : following])))
-    return chunk, holes
+    return (like, holes) if like == chunk else None  # a marker may be in place of a field that has the same value
 
 
 def _fields(model: Model) -> Iterator[Field]:

@@ -198,14 +198,14 @@ class EventTemplate:
         if chunk is None or not self._fold.add_if_usual(chunk):
             return None
         self._limit.count(event.data)
-        self._learn()
+        self._learn(chunk)
         return chunk
 
-    def _learn(self) -> None:
+    def _learn(self, given: ChatCompletionChunk) -> None:
         """Remember the bytes around the changing values, if each of these is one value of the chunk."""
         parts, changed = self._parts, sorted(self._changed)
         # While a thought is open, no chunk is usual.
-        learned = None if self._fold.head.usual is None else holes_of(parts, changed)
+        learned = None if self._fold.head.usual is None else holes_of(given, parts, changed)
         if learned is None:
             self._changed = set()  # where text follows reasoning one is a key, which changes only there
             return
