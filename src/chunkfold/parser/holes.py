@@ -67,7 +67,7 @@ def holes_of(
         holder, key = by_marker[marker]
         holder[key] = value
         holes.append(Hole(holder, key, type(value), b"".join(parts[number + 1 : following])))
-    return (like, holes) if like == chunk else None  # a marker may be in place of a field that has the same value
+    return (like, holes) if like == chunk else None  # else a field has the value that was tried elsewhere
 
 
 def _fields(model: Model) -> Iterator[Field]:
