@@ -74,7 +74,8 @@ class StreamedBody(EventFolder):
         body = self._decoder.preamble
         self._decoder = EventStreamDecoder()  # the old one keeps another copy of the body
         if body is not None:
-            self._read_other_body(body.strip(), cut=exc is not None)
+            body = body.strip()  # in place of the larger one
+            self._read_other_body(body, cut=exc is not None)
 
     def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
         """End the stream. If no chunk came, an error in any shape that it began with is why."""
