@@ -123,7 +123,7 @@ def note_read(timing: StreamTiming, seconds: float, *, has_chunks: bool, has_out
         arrivals = timing._arrivals  # pyright: ignore[reportPrivateUsage] - of this module
         arrivals.append(seconds)
         if len(arrivals) > _EXACT:
-            timing._compact()  # pyright: ignore[reportPrivateUsage]
+            timing._compact()  # pyright: ignore[reportPrivateUsage] - of this module
     if timing.first_output is None:
         if timing.first_byte is None:
             timing.first_byte = seconds
