@@ -301,6 +301,42 @@ def test_a_wait_in_the_error_itself(fields: dict[str, Any], seconds: float | Non
     assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
 
 
+SENT = {"date": "Sat, 08 Mar 2025 23:59:00 GMT"}
+MIDNIGHT = "1741478400000"
+
+
+@each_case(
+    ("reset", "headers", "seconds"),
+    [
+        (MIDNIGHT, SENT, 60.0),
+        (int(MIDNIGHT) + 500, SENT, 60.5),
+        (MIDNIGHT, {"date": "Sun, 09 Mar 2025 00:00:00 GMT"}, 0.0),
+        (MIDNIGHT, {"date": "Sun, 09 Mar 2025 00:00:01 GMT"}, None),  # it has passed
+        (MIDNIGHT, {}, None),
+        (MIDNIGHT, {"date": "midnight"}, None),
+        (MIDNIGHT, {**SENT, "retry-after": "7"}, 7.0),
+        ("1741478400", SENT, None),  # not in milliseconds
+        ("60s", SENT, None),
+        (None, SENT, None),
+        (["60"], SENT, None),
+    ],
+)
+def test_the_reset_of_a_limit_in_the_metadata(reset: Any, headers: dict[str, str], seconds: float | None) -> None:
+    """OpenRouter says so only there, when the requests of a day or a minute to a free model are used up."""
+    metadata = {"headers": {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset}}
+    body = {"error": {"code": 429, "message": "x", "metadata": metadata}}
+    assert error_from_response(429, headers, json.dumps(body).encode()).retry_after == seconds
+    assert parsed(data(body), headers=headers).error.retry_after == seconds
+    metadata["retry_after_seconds"] = 5
+    assert parsed(data(body), headers=headers).error.retry_after == (7.0 if "retry-after" in headers else 5.0)
+
+
+@each_case("metadata", ["x", ["x"], {"headers": "x"}, {"headers": {}}, {"headers": ["X-RateLimit-Reset"]}])
+def test_metadata_without_the_reset_of_a_limit(metadata: Any) -> None:
+    body = {"error": {"code": 429, "message": "x", "metadata": metadata}}
+    assert error_from_response(429, SENT, json.dumps(body).encode()).retry_after is None
+
+
 @each_case(("headers", "seconds"), WAITS)
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     error = error_from_response(429, headers, b"")

@@ -20,7 +20,8 @@ from chunkfold.parser.limits import Deadlines
 from chunkfold.parser.refused_body import RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.parser.timing import StreamTiming, note_read
-from chunkfold.wire.headers import Headers, request_id, retry_after
+from chunkfold.wire.api_errors import add_headers
+from chunkfold.wire.headers import Headers, request_id
 
 if TYPE_CHECKING:
     from chunkfold.events.recorder import EventRecorder
@@ -239,9 +240,7 @@ class Lifecycle:
     def _with_context(self, error: ChunkfoldError) -> ChunkfoldError:
         """The error with what is known of the stream."""
         if isinstance(error, APIError):
-            error.request_id = self.request_id or error.request_id
-            if error.retry_after is None:
-                error.retry_after = retry_after(self._headers)
+            add_headers(error, self._headers)
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
         error.snapshot = self.snapshot if self.end is None else self._last_snapshot

@@ -14,7 +14,7 @@ from chunkfold.json_text.values import is_integer, is_list, is_object, objects_i
 from chunkfold.models.base import validate_leniently
 from chunkfold.models.shared import ErrorObject
 from chunkfold.wire.envelopes import LONGEST_JOINED, error_value, first_message, message_of
-from chunkfold.wire.headers import request_id, retry_after, seconds_in
+from chunkfold.wire.headers import request_id, reset_after, retry_after, seconds_in
 from chunkfold.wire.repairs import is_too_deep
 from chunkfold.wire.statuses import status_of
 
@@ -45,11 +45,17 @@ def api_status_error(status_code: int, headers: Mapping[str, str], raw: Any, tex
     msg = f"HTTP {status_code}{_redirected(status_code, headers)}: {said}"
     failure = APIStatusError(msg, raw=text if raw is None else raw, **known)
     failure.status_code = status_code
-    failure.request_id = request_id(headers) or failure.request_id
-    if (wait := retry_after(headers)) is not None:
-        failure.retry_after = wait
+    add_headers(failure, headers)
     failure.headers = headers
     return failure
+
+
+def add_headers(error: APIError, headers: Mapping[str, str]) -> None:
+    """Add what the response's headers say: the id of the request and the wait, which come before those of the body."""
+    error.request_id = request_id(headers) or error.request_id
+    metadata = getattr(error.error, "metadata", None)
+    waits = (retry_after(headers), error.retry_after, reset_after(metadata, headers))
+    error.retry_after = next((wait for wait in waits if wait is not None), None)
 
 
 def _message_and_arguments(value: Any, raw: Any, text: str = "") -> tuple[str, dict[str, Any]]:

@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Protocol
 
+from chunkfold.excerpts import printed
+from chunkfold.json_text.values import is_object
+
 # Gateways have names of their own: LiteLLM, Portkey, one-api, Helicone, Cloudflare and Kong. So have Azure, AWS,
 # OpenRouter, Mistral, Moonshot, MiniMax, DeepSeek, Zhipu, Kimi Code, NVIDIA, SiliconFlow, Together, Baseten, Snowflake,
 # Oracle, IBM, Chutes, AI/ML API and GitHub. Venice's, `cf-ray`, comes from anyone behind Cloudflare, and would replace
@@ -83,6 +86,20 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
     except (KeyError, ValueError, OverflowError):
         return None
     return max(0.0, wait.total_seconds())
+
+
+def reset_after(metadata: Any, headers: Mapping[str, str]) -> float | None:
+    """Seconds until a limit is reset, from the headers that OpenRouter puts into the metadata of an error.
+
+    The time is in milliseconds since 1970. It counts from the response's own `date`, too; None if it has passed.
+    """
+    sent = metadata.get("headers") if is_object(metadata) else None
+    reset = seconds_in(printed(sent.get("X-RateLimit-Reset"))) if is_object(sent) else None
+    try:
+        wait = None if reset is None else reset / 1000 - _date(headers["date"]).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return None
+    return None if wait is None or wait < 0 else wait
 
 
 def _date(text: str) -> datetime:
