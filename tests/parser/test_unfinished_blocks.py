@@ -87,12 +87,32 @@ def test_an_unfinished_last_block_gives_its_chunks_before_its_error() -> None:
     assert parser.error.snapshot.text == "Hi"
 
 
-def test_lines_that_were_passed_without_their_ends_are_named() -> None:
+COMMENT = b": OPENROUTER PROCESSING\n\n"
+
+
+LINES = {
+    "data": HI + STOP + DONE,
+    "comments": COMMENT + COMMENT + HI + COMMENT + STOP + DONE,
+    "a comment and one chunk": COMMENT + HI,
+    "a comment and an error": COMMENT + ERROR,
+    "an event": b"event: message\n" + HI + b"event: message\n" + STOP,
+    "an id": b"id: 1\n" + HI + b"id: 2\n" + STOP,
+    "a time": b"retry: 3000\n" + HI + DONE,
+    "a BOM": b"\xef\xbb\xbf" + COMMENT + HI,
+}
+
+
+@each_case("way_out", ["close", "interrupt"])
+@each_case("lines", LINES)
+def test_lines_that_were_passed_without_their_ends_are_named(lines: str, way_out: str) -> None:
     """As `iter_lines()` of requests gives them."""
-    parser = ChatCompletionParser()
-    for line in (HI + STOP + DONE).splitlines():
-        parser.feed(line)
-    parser.close()
+    parser = play(LINES[lines].replace(b"\n", b""), way_out)
     assert isinstance(parser.error, InvalidChunkError)
     assert "received several on one: pass bytes with their line ends: " in str(parser.error)
     assert not parser.error.retryable
+
+
+@each_case("line", [b": ping", b': data: {"a": 1}', b": data: {", b"event: data"])
+def test_a_line_that_may_be_only_one_is_cut(line: bytes) -> None:
+    assert play(line).end == "empty"
+    assert play(line, "interrupt").end == "interrupted"

@@ -68,6 +68,7 @@ class StreamedBody(EventFolder):
 
     def close(self, exc: BaseException | None = None) -> None:
         """The body ended, or the transport raised: read an unfinished block, and a body that is not an event stream."""
+        self._check_line_ends()
         self._decoder.close()
         self._read_start()
         self._read_last_block()
@@ -103,6 +104,12 @@ class StreamedBody(EventFolder):
             if self.stop is None and discarded is not None:
                 self._read_discarded(discarded, beside)
             begin = end + (beside is not None)
+
+    def _check_line_ends(self) -> None:
+        """End the stream if its body is one line that was several, of which the first is no data."""
+        line = self._decoder.preamble
+        if line is not None and self._size_error(line) is None and raw_data.is_glued_to_comment(line):
+            self._fail(InvalidChunkError(f"{raw_data.LINE_ENDS_LOST}: {excerpt_of(line)}", position=0))
 
     def _read_start(self) -> None:
         """Read what the body has before the first line of an event stream."""

@@ -26,7 +26,6 @@ from chunkfold.wire.reading import MAX_WIDE_TEXT, Notes, read_json, unwrapped
 from chunkfold.wire.repairs import repaired_chunk
 
 _LARGE: Final = 2**20  # bytes of an event
-_LINE_ENDS_LOST: Final = "expected a line for each event, received several on one: pass bytes with their line ends"
 
 ChatCompletionChunk.model_rebuild()  # the one model that every stream needs
 chunk_from_json: Callable[[bytes], ChatCompletionChunk] = ChatCompletionChunk.__pydantic_validator__.validate_json
@@ -194,7 +193,7 @@ def _take_broken(event: ServerSentEvent, problem: str, payload: Payload) -> None
     elif is_foreign:
         _skip_foreign(event, payload)
     else:
-        problem = _LINE_ENDS_LOST if raw_data.has_lost_line_ends(data) else problem
+        problem = raw_data.LINE_ENDS_LOST if raw_data.has_lost_line_ends(data) else problem
         payload.error = _invalid(event, f"{problem}: {excerpt_of(data)}")
 
 

@@ -22,9 +22,12 @@ DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = (MESSAGE, CHUNK_OBJECT)
 DATA: Final = b"data:"
 _GLUE: Final = b"}" + DATA
+LINE_ENDS_LOST: Final = "expected a line for each event, received several on one: pass bytes with their line ends"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
+_OTHER_LINE: Final = re.compile(rb"(?:event|id|retry)?:[^\r\n]*+")
+_END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id)?:)")
 NULL_LINE: Final = re.compile(rb"^[^\S\n]*+null[^\S\n]*+", re.MULTILINE)
 _KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # in one step
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
@@ -118,6 +121,16 @@ def _first_of_several(data: bytes) -> bytes:
     """The first line that is not blank; b"" if no other follows."""
     first, second = islice(chain(lines_of(data), (b"", b"")), 2)
     return first if second else b""
+
+
+def is_glued_to_comment(body: bytes) -> bool:
+    """Whether a body is a comment or another field and then a chunk or an error, all on one line.
+
+    The lines have lost their ends then, see `has_lost_line_ends`.
+    """
+    line, _, data = body.partition(DATA)
+    payload = data[: end.end()] if (end := _END_OF_GLUED.search(data)) is not None else data
+    return _OTHER_LINE.fullmatch(line) is not None and (is_chunk_or_done(payload) or is_error(payload, is_framed=True))
 
 
 def has_lost_line_ends(data: bytes) -> bool:
