@@ -216,7 +216,7 @@ CALL_ID_MADE_UP: Final = Rule(
 )
 CALL_ID_NOT_TEXT: Final = Rule("CF303", "a tool call's id is a number", "Poolside", "reads it as text")
 CALL_ID_FRESH: Final = Rule(
-    "CF304", "a fragment that continues a call has a new id", "Kimi, LM Studio", "keeps the first id"
+    "CF304", "a fragment that continues a call has a new id", "Kimi, LM Studio, TensorRT-LLM", "keeps the first id"
 )
 CALL_INDEX_REUSED: Final = Rule(
     "CF305", "a new tool call has an index that is taken", "Ollama, Groq, bridges to Gemini", "starts a new call"

@@ -255,6 +255,24 @@ def test_arguments_at_the_index_that_a_call_left_are_its_own_if_it_is_cut_or_no_
     check([(0, "a", W, ""), (1, ..., ..., ONE), (0, ..., ..., TWO)], [("a", W, ONE + TWO)], {"CF312", "CF314"})
 
 
+@pytest.mark.parametrize("index", [..., 0])
+def test_a_name_that_comes_with_each_new_id_belongs_to_the_call_that_is_cut(index: Any) -> None:
+    noted = {"CF301"} if index is ... else set()
+    pieces = [
+        (index, "a", W, '{"n"'),
+        (index, "b", W, ":"),
+        (index, "c", W, "{"),
+        (index, "d", W, "}}"),
+        (index, "e", W, ""),
+    ]
+    check(pieces, [("a", W, '{"n":{}}')], {"CF304", "CF307", *noted})
+    reused = set() if noted else {"CF305"}
+    for second in (ONE, ""):  # an object begins, or may begin
+        check([(index, "a", W, OPEN), (index, "b", W, second)], [("a", W, OPEN), ("b", W, second)], noted | reused)
+    whole = [(index, "a", W, ONE), (index, "b", W, '"'), (index, "c", T, "x")]
+    check(whole, [("a", W, ONE), ("b", W, '"'), ("c", T, "x")], noted | reused)
+
+
 @pytest.mark.parametrize(
     ("id_", "name"), [("", ""), ("", ...), (..., ""), (None, None), ("", "null"), (None, "null"), ("null", ...)]
 )

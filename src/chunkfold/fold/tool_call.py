@@ -51,6 +51,7 @@ class ToolCall:
     is_displaced: bool = False  # whether it began at an index that another call had
     left_index: int | None = None  # the index it began at, once its arguments came at another one
     is_custom: bool = False
+    repeats_name: bool = False  # whether its name comes again with each new id
     is_late: bool = False  # whether any of it came after its choice's finish reason
     is_server_side: bool = True  # whether there is nothing for the client to run, see `is_server_side`
     extra: dict[str, Any] = field(default_factory=new_dict)
@@ -92,6 +93,16 @@ class ToolCall:
             return False
         self._judged += 1
         return not is_json(text)
+
+    def goes_on(self, name: str, text: str) -> bool:
+        """Whether a fragment with a new id continues this call, whose arguments are cut and whose name it repeats.
+
+        TensorRT-LLM up to 1.1 and Ray Serve LLM up to 2.46 send the name and a new id with each fragment if the request
+        names a tool. The first of these shows it: no object begins with its text.
+        """
+        if self.has_text and self.is_called(name) and not self.repeats_name:
+            self.repeats_name = text.lstrip()[:1] not in ("", "{") and self.is_open()
+        return self.repeats_name and self.is_called(name)
 
     @property
     def has_arguments(self) -> bool:

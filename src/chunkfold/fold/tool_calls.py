@@ -70,11 +70,15 @@ class ToolCalls:
         texts: dict[str, Any] = {} if function is None else function.__dict__
         if custom is not None:
             texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
-        name, has_text = texts.get("name"), bool(texts.get("arguments") or texts.get("input"))
+        name, text = texts.get("name"), texts.get("arguments") or texts.get("input")
+        has_text = bool(text)
         at_index = self._by_index.get(index)
         if name == "null" and self._null_continues(at_index, index, id_, has_text=has_text):
             name = ""
         known = self.last if index is None else at_index
+        if known and name and id_ and id_ not in self._by_id and known.goes_on(name, text or ""):  # rules 2 and 3
+            self._log.note(anomalies.CALL_NAME_REPEATED, excerpt(name))
+            name = None
         if not (known or id_ or name or has_text) and _is_empty(fragment):
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
             return None
