@@ -160,6 +160,7 @@ QUIRKS: dict[str, list[Case]] = {
             rules="CF102 CF104 CF601", has={"error.message": "m", "error.status_code": 429}),
         Case("nor text", HI.rstrip() + b"\nevent: error\ndata: m\n\n", end="failed", rules="CF102 CF601"),
         Case("nor after [DONE]", HI + STOP + DONE.rstrip() + b"\nevent: error\ndata: m\n\n", rules="CF102 CF601"),
+        Case("values on the lines after their fields", CLEAN.replace(b"data: ", b"data:\n "), rules="CF103 CF108 CF109 CF110"),
         Case("a whole completion", compact_json(COMPLETION), rules="CF109", has=HAS_USAGE),
         Case("MiniMax", b'{"base_resp":{"status_code":1002},"choices":null}', "", "failed", "CF607 CF605"),
     ],

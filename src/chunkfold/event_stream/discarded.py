@@ -144,8 +144,11 @@ def is_bare_error(line: bytes | bytearray) -> bool:
 
 
 def _is_payload(line: bytes) -> bool:
-    """Whether a line begins as an object of JSON, with more than its brace, or is `[DONE]`."""
-    line = line.rstrip()
+    """Whether a line begins as an object of JSON, with more than its brace, or is `[DONE]`.
+
+    A blank before it is that between `data:`, on the line before, and its value.
+    """
+    line = line.removeprefix(b" ").rstrip()
     return (line[:1] == b"{" and line != b"{") or line == b"[DONE]"
 
 
