@@ -140,9 +140,9 @@ class APIError(ChunkfoldError):
         error: The `ErrorObject`, with every field that was sent.
         status_code: The equivalent HTTP status, from the body; None if unknown. Never the response's 200.
         request_id: From the `x-request-id` header or another header for it, else from the body; None if unknown.
-        retry_after: Seconds to wait before another attempt, from the response's headers or the body (OpenRouter's
-            `retry_after_seconds` and `X-RateLimit-Reset`, Google's `RetryInfo`, ChatGPT's `resets_in_seconds`,
-            CLIProxyAPI's `reset_seconds`); None if unknown.
+        retry_after: Seconds to wait before another attempt, from the response's headers or the body (`retry_after`,
+            OpenRouter's `retry_after_seconds` and `X-RateLimit-Reset`, Google's `RetryInfo`, ChatGPT's
+            `resets_in_seconds`, CLIProxyAPI's `reset_seconds`); None if unknown.
         raw: The whole body or event data, parsed as JSON if it is JSON, else as text. A compressed body is replaced by
             a note that it is compressed.
     """

@@ -290,6 +290,7 @@ def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
         ({"message": json.dumps({"error": {"message": "x", "resets_in_seconds": 60}})}, 60.0),  # passed on
         ({"metadata": {"retry_after_seconds": 11}, "resets_in_seconds": 60}, 11.0),
         ({"reset_seconds": 90, "details": [RETRY_INFO]}, 90.0),
+        ({"retry_after": 30}, 30.0),  # PostHog's gateway
         *(({"resets_in_seconds": wait}, None) for wait in (None, -1, True, float("inf"), [], "soon")),
     ],
 )
@@ -335,6 +336,20 @@ def test_the_reset_of_a_limit_in_the_metadata(reset: Any, headers: dict[str, str
 def test_metadata_without_the_reset_of_a_limit(metadata: Any) -> None:
     body = {"error": {"code": 429, "message": "x", "metadata": metadata}}
     assert error_from_response(429, SENT, json.dumps(body).encode()).retry_after is None
+
+
+@each_case(
+    "body",
+    [
+        {"error": "rate_limit_exceeded", "retry_after": 60},
+        {"error": {"message": "x"}, "retry_after": "60"},
+        {"detail": {"code": "rate_limit_exceeded", "retry_after": 60}},
+        {"title": "Error 1015", "status": 429, "error_code": 1015, "retryable": True, "retry_after": 60},  # Cloudflare
+    ],
+)
+def test_a_wait_beside_the_error(body: dict[str, Any]) -> None:
+    assert failure(body).retry_after == 60.0
+    assert error_from_response(429, {}, json.dumps(body).encode()).retry_after == 60.0
 
 
 @each_case(("headers", "seconds"), WAITS)

@@ -25,7 +25,8 @@ _LONGEST_INNER: Final = 2**16  # characters
 # FastAPI's `HTTPException(429, {"message": "..."})`; CLOVA Studio's `{"status": {"code": "42901", "message": "..."}}`.
 _INNER_NAMES: Final = ("detail", "status")
 _REQUEST_ID_NAMES: Final = ("request_id", "requestId", "RequestId")
-_WAITS: Final = ("resets_in_seconds", "reset_seconds")  # a plan of ChatGPT; CLIProxyAPI
+# Gateways such as PostHog's, and Cloudflare; a plan of ChatGPT; CLIProxyAPI.
+_WAITS: Final = ("retry_after", "resets_in_seconds", "reset_seconds")
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 # A path of anything else, such as `;jsessionid=`, may hold more than names.
 _PLAIN_PATH: Final = re.compile(r"[A-Za-z0-9._~:/-]*")
@@ -67,7 +68,7 @@ def _message_and_arguments(value: Any, raw: Any, text: str = "") -> tuple[str, d
         "error": error,
         "status_code": status_of(fields, raw) or status_of(inner, None),
         "request_id": _request_id_in(fields, raw),
-        "retry_after": _retry_delay(fields, inner),
+        "retry_after": _retry_delay(fields, inner, raw if is_object(raw) else {}),
     }
 
 
@@ -123,7 +124,7 @@ def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:
 
 
 def _retry_delay(*errors: dict[str, Any]) -> float | None:
-    """Seconds to wait, as OpenRouter's metadata say, or the error itself, or Google's `RetryInfo` among the details.
+    """Seconds to wait, as OpenRouter's metadata say, or an error itself, or Google's `RetryInfo` among the details.
 
     Google's compatible endpoint has no header for it, nor has an error within a stream.
     """
