@@ -156,7 +156,7 @@ NOTHING = {"choices": []}
 OUTCOME = "choices.0.outcome"
 FAULT = OSError("connection reset")
 FAILED_WORDS = (
-    *("error", "overloaded_error", "abort", "aborted", "timeout", "cancelled", "engine_overloaded"),
+    *("error", "failed", "overloaded_error", "abort", "aborted", "timeout", "cancelled", "engine_overloaded"),
     *("insufficient_system_resource", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"),
     *("TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "malformed_tool_use", "malformed_model_output"),
 )

@@ -314,7 +314,7 @@ OUTCOMES = {
          "content-filter", "Content Filter", "MODEL_ARMOR"],
     # With these the stream counts as failed.
     Outcome.ERROR:
-        [*("error", "network_error", "insufficient_system_resource", "abort", "aborted", "overloaded_error",
+        [*("error", "failed", "network_error", "insufficient_system_resource", "abort", "aborted", "overloaded_error",
          "API_ERROR", "x_error"), *("rate_limit_error", "server_error", "timeout", "cancelled", "upstream_error",
          "engine_overloaded"), *("MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL",
          "network-error", "network error"), *("malformed_tool_use", "malformed_model_output")],

@@ -30,9 +30,10 @@ _WORDS = {
         " error_toxic blacklist model_armor"
     ),
     Outcome.ERROR: (
-        "error network_error insufficient_system_resource abort aborted timeout cancelled canceled engine_overloaded"
-        " malformed_function_call function_call_filter malformed_response unexpected_tool_call too_many_tool_calls"
-        " missing_thought_signature error_finish recover_stop malformed_tool_use malformed_model_output"
+        "error failed network_error insufficient_system_resource abort aborted timeout cancelled canceled"
+        " engine_overloaded malformed_function_call function_call_filter malformed_response unexpected_tool_call"
+        " too_many_tool_calls missing_thought_signature error_finish recover_stop malformed_tool_use"
+        " malformed_model_output"
     ),
 }
 _OUTCOMES = {word: outcome for outcome, words in _WORDS.items() for word in words.split()}
