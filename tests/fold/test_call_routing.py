@@ -267,6 +267,8 @@ def test_a_name_that_comes_with_each_new_id_belongs_to_the_call_that_is_cut(inde
     ]
     check(pieces, [("a", W, '{"n":{}}')], {"CF304", "CF307", *noted})
     reused = set() if noted else {"CF305"}
+    other = [*pieces, (index, "f", T, TWO)]
+    check(other, [("a", W, '{"n":{}}'), ("f", T, TWO)], {"CF304", "CF307", *noted, *reused})
     for second in (ONE, ""):  # an object begins, or may begin
         check([(index, "a", W, OPEN), (index, "b", W, second)], [("a", W, OPEN), ("b", W, second)], noted | reused)
     whole = [(index, "a", W, ONE), (index, "b", W, '"'), (index, "c", T, "x")]
