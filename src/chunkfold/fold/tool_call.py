@@ -100,9 +100,10 @@ class ToolCall:
         TensorRT-LLM up to 1.1 and Ray Serve LLM up to 2.46 send the name and a new id with each fragment if the request
         names a tool. The first of these shows it: no object begins with its text.
         """
-        if self.has_text and self.is_called(name) and not self.repeats_name:
-            self.repeats_name = text.lstrip()[:1] not in ("", "{") and self.is_open()
-        return self.repeats_name and self.is_called(name)
+        if not (self.has_text and self.is_called(name)):
+            return False
+        self.repeats_name = self.repeats_name or (text.lstrip()[:1] not in ("", "{") and self.is_open())
+        return self.repeats_name
 
     @property
     def has_arguments(self) -> bool:
