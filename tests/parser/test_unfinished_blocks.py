@@ -95,6 +95,7 @@ LINES = {
     "comments": COMMENT + COMMENT + HI + COMMENT + STOP + DONE,
     "a comment and one chunk": COMMENT + HI,
     "a comment and an error": COMMENT + ERROR,
+    "a comment and an error that is a text": COMMENT + b'data: {"error": "overloaded"}\n\n',
     "an event": b"event: message\n" + HI + b"event: message\n" + STOP,
     "an id": b"id: 1\n" + HI + b"id: 2\n" + STOP,
     "a time": b"retry: 3000\n" + HI + DONE,
@@ -116,3 +117,9 @@ def test_lines_that_were_passed_without_their_ends_are_named(lines: str, way_out
 def test_a_line_that_may_be_only_one_is_cut(line: bytes) -> None:
     assert play(line).end == "empty"
     assert play(line, "interrupt").end == "interrupted"
+
+
+def test_what_has_too_many_values_beside_a_comment_is_not_parsed() -> None:
+    body = b": ping" + unterminated(HI)
+    assert play(body, max_event_items=99).end == "invalid"
+    assert play(body, max_event_items=1).end == "empty"

@@ -315,6 +315,7 @@ MIDNIGHT = "1741478400000"
         (MIDNIGHT, {"date": "Sun, 09 Mar 2025 00:00:01 GMT"}, None),  # it has passed
         (MIDNIGHT, {}, None),
         (MIDNIGHT, {"date": "midnight"}, None),
+        (MIDNIGHT, {"date": "Sun, 09 Mar 99999999999999999999 00:00:00 GMT"}, None),
         (MIDNIGHT, {**SENT, "retry-after": "7"}, 7.0),
         ("1741478400", SENT, None),  # not in milliseconds
         ("60s", SENT, None),

@@ -107,8 +107,11 @@ class StreamedBody(EventFolder):
 
     def _check_line_ends(self) -> None:
         """End the stream if its body is one line that was several, of which the first is no data."""
-        line = self._decoder.preamble
-        if line is not None and self._size_error(line) is None and raw_data.is_glued_to_comment(line):
+        line = self._decoder.preamble or b""
+        data = raw_data.data_beside_comment(line)
+        if self._size_error(data) is not None:
+            return
+        if raw_data.is_chunk_or_done(data) or raw_data.is_error(data, is_framed=True):
             self._fail(InvalidChunkError(f"{raw_data.LINE_ENDS_LOST}: {excerpt_of(line)}", position=0))
 
     def _read_start(self) -> None:

@@ -81,11 +81,8 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
     for name, per_second in _WAITS.items():
         if (number := seconds_in(headers.get(prefix + name))) is not None:
             return number / per_second
-    try:
-        wait = _date(headers[f"{prefix}retry-after"]) - _date(headers["date"])
-    except (KeyError, ValueError, OverflowError):
-        return None
-    return max(0.0, wait.total_seconds())
+    until, now = _date(headers.get(f"{prefix}retry-after")), _date(headers.get("date"))
+    return None if until is None or now is None else max(0.0, (until - now).total_seconds())
 
 
 def reset_after(metadata: Any, headers: Mapping[str, str]) -> float | None:
@@ -95,16 +92,17 @@ def reset_after(metadata: Any, headers: Mapping[str, str]) -> float | None:
     """
     sent = metadata.get("headers") if is_object(metadata) else None
     reset = seconds_in(printed(sent.get("X-RateLimit-Reset"))) if is_object(sent) else None
-    try:
-        wait = None if reset is None else reset / 1000 - _date(headers["date"]).timestamp()
-    except (KeyError, ValueError, OverflowError):
-        return None
-    return None if wait is None or wait < 0 else wait
+    now = _date(headers.get("date"))
+    wait = -1.0 if reset is None or now is None else reset / 1000 - now.timestamp()
+    return wait if wait >= 0 else None
 
 
-def _date(text: str) -> datetime:
+def _date(text: str | None) -> datetime | None:
     """A date in any of HTTP's three forms (RFC 9110, section 5.6.7), of which one names no zone: it is in UTC."""
-    date = parsedate_to_datetime(text)
+    try:
+        date = parsedate_to_datetime(text or "")
+    except (ValueError, OverflowError):
+        return None
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 

@@ -123,14 +123,14 @@ def _first_of_several(data: bytes) -> bytes:
     return first if second else b""
 
 
-def is_glued_to_comment(body: bytes) -> bool:
-    """Whether a body is a comment or another field and then a chunk or an error, all on one line.
+def data_beside_comment(body: bytes) -> bytes:
+    """The first data in a body that begins with a comment or another field and has data on the same line; else b"".
 
     The lines have lost their ends then, see `has_lost_line_ends`.
     """
     line, _, data = body.partition(DATA)
-    payload = data[: end.end()] if (end := _END_OF_GLUED.search(data)) is not None else data
-    return _OTHER_LINE.fullmatch(line) is not None and (is_chunk_or_done(payload) or is_error(payload, is_framed=True))
+    end = _END_OF_GLUED.search(data)
+    return b"" if _OTHER_LINE.fullmatch(line) is None else data if end is None else data[: end.end()]
 
 
 def has_lost_line_ends(data: bytes) -> bool:
