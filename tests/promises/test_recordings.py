@@ -10,32 +10,26 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import pytest
 from cases import each_case
+from invariants import check
+from invariants.readings import Options, Reading, whole_reading
 from pydantic import ValidationError
 from shared_data import shared_data
 
 from chunkfold import (
-    RULES,
     ChatCompletion,
     ChatCompletionChunk,
-    ChatCompletionEvent,
     ChatCompletionParser,
     ChatCompletionStream,
-    ChoiceFinished,
     ChunkfoldError,
     IncompleteStreamError,
     Outcome,
     ParseError,
-    ReasoningDelta,
     StreamEnd,
-    TextDelta,
-    ToolCallArgumentsDelta,
-    ToolCallDone,
 )
-from chunkfold.parser.options import ParserOptions
 from chunkfold.testing import cut_every
 
 FIRST, SECOND = shared_data("recordings"), shared_data("recordings-2")
@@ -44,8 +38,6 @@ MANIFEST = {
 }
 NAMES = sorted(MANIFEST)
 PATHS = {path.stem: path for folder in (FIRST, SECOND) for path in sorted(folder.glob("*.sse"))}
-FEW = 20_000  # bytes
-
 
 # Recordings that several tables name.
 BING = "github-copilot__vscode-copil-stream-from-github-bing-search-skill"
@@ -268,9 +260,6 @@ ONE_CHOICE = {
     ),
 }
 
-# What is an error in itself comes before the rules that its event breaks.
-ERRORS = {BING, GROQ_ERROR, GROQ_TEXT, "portkey__anthropic-errmid", "transformers__errmid_badjson"}
-
 by_options = each_case(
     ("name", "is_one"),
     [*((name, False) for name in PATHS), *((name, True) for name in ONE_CHOICE)],
@@ -280,58 +269,22 @@ by_name = each_case("name", PATHS)
 of_the_first = each_case("name", NAMES)
 
 
-class Reading(NamedTuple):
-    """A body that was read to its end."""
-
-    parser: ChatCompletionParser
-    chunks: list[ChatCompletionChunk]
-    events: list[ChatCompletionEvent]
-
-    @property
-    def noted(self) -> dict[str, int]:
-        """How often each rule was noted, by its id."""
-        return {anomaly.rule.id: anomaly.count for anomaly in self.parser.anomalies}
+def noted(reading: Reading) -> dict[str, int]:
+    """How often each rule was noted, by its id."""
+    return {anomaly.rule.id: anomaly.count for anomaly in reading.parser.anomalies}
 
 
 def body_of(name: str) -> bytes:
     return PATHS[name].read_bytes()
 
 
-def sizes_of(body: bytes) -> tuple[int, ...]:
-    """Bytes in a read: as a network gives them, and tiny ones, of a byte where the body is no longer than most."""
-    return (1460, 7, 1) if len(body) <= FEW else (1460, 7)
-
-
-def read(body: bytes, size: int, **options: Unpack[ParserOptions]) -> Reading:
-    """The body in reads of that many bytes; events are asked for after each."""
-    parser = ChatCompletionParser(**options)
-    chunks, events = [], parser.events()
-    for data in cut_every(body, size):
-        chunks += parser.feed(data)
-        events += parser.events()
-    chunks += parser.close()
-    return Reading(parser, chunks, events + parser.events())
-
-
-def options_of(*, is_one: bool) -> ParserOptions:
-    return {"one_choice": True} if is_one else {}
-
-
 @cache
 def whole(name: str, *, is_one: bool = False) -> Reading:
-    body = body_of(name)
-    return read(body, len(body), **options_of(is_one=is_one))
+    return whole_reading(body_of(name), Options(one_choice=is_one))
 
 
 def right(name: str, *, is_one: bool) -> Right:
     return ONE_CHOICE[name] if is_one else RIGHT[name]
-
-
-def told(parser: ChatCompletionParser) -> tuple[Any, ...]:
-    """All that a parser says at its end."""
-    snapshot = parser.snapshot
-    parts = [choice.message.parts for choice in snapshot.choices]
-    return parser.end, repr(parser.error), snapshot, snapshot.model_dump(), parts, parser.anomalies
 
 
 # Where the parser tells of a recording something else than the manifest, and why.
@@ -372,6 +325,16 @@ def test_the_tables_know_every_recording() -> None:
     assert {f"{name}.sse" for name in RIGHT} == listed == {path.name for path in SECOND.glob("*.sse")}
 
 
+# Reads as a network gives them, and a cut in the middle of the body.
+READS = [1460, 2920, 4380]
+
+
+@by_options
+def test_every_promise_is_kept(name: str, is_one: bool) -> None:
+    body = body_of(name)
+    check(body, [*READS, len(body) // 2], Options(one_choice=is_one))
+
+
 @by_name
 def test_text_deltas_are_the_text(name: str) -> None:
     stream = ChatCompletionStream([body_of(name)])
@@ -380,27 +343,6 @@ def test_text_deltas_are_the_text(name: str) -> None:
         texts.extend(stream.text_deltas())
     assert "".join(texts) == "".join(one.message.content or "" for one in stream.snapshot.choices if one.index == 0)
     assert all(texts)
-
-
-@by_options
-def test_cuts_do_not_matter(name: str, is_one: bool) -> None:
-    body, expected = body_of(name), whole(name, is_one=is_one)
-    for size in sizes_of(body):
-        parser, chunks, events = read(body, size, **options_of(is_one=is_one))
-        assert told(parser) == told(expected.parser)
-        assert chunks == expected.chunks
-        assert events == expected.events
-
-
-@by_options
-def test_what_is_only_folded_is_the_same(name: str, is_one: bool) -> None:
-    body = body_of(name)
-    for size in (*sizes_of(body), len(body)):
-        parser = ChatCompletionParser(**options_of(is_one=is_one))
-        for data in cut_every(body, size):
-            parser.fold(data)
-        parser.close()
-        assert told(parser) == told(whole(name, is_one=is_one).parser)
 
 
 @by_name
@@ -454,38 +396,15 @@ def test_every_snapshot_can_be_stored_and_read_again(name: str) -> None:
 
 
 @by_options
-def test_deltas_add_up(name: str, is_one: bool) -> None:
-    """The chunks', the events', the parts', the message's, and those that a plain look at what was sent finds, are the same."""
-    reading = whole(name, is_one=is_one)
+def test_what_was_sent_adds_up_to_the_message(name: str, is_one: bool) -> None:
+    """As a plain look at the body finds it; that chunks, events and parts add up is a promise that any body keeps."""
+    snapshot = whole(name, is_one=is_one).parser.snapshot
     sent = list(sent_deltas(body_of(name), is_one=is_one))
-    assert {choice.index for choice in reading.parser.snapshot.choices} == {index for index, _ in sent}
-    for choice in reading.parser.snapshot.choices:
-        message, deltas = choice.message, [delta for index, delta in sent if index == choice.index]
-        text, reasoning = message.content or "", message.reasoning or ""
-        assert text == "".join(map(sent_text, deltas))
-        assert reasoning == "".join(map(sent_reasoning, deltas))
-        alone = [only(chunk, choice.index) for chunk in reading.chunks]
-        assert "".join(chunk.text for chunk in alone) == text
-        assert "".join(chunk.reasoning for chunk in alone) == reasoning
-        for kind, whole_text, event in (("text", text, TextDelta), ("reasoning", reasoning, ReasoningDelta)):
-            events = [each for each in reading.events if isinstance(each, event) and each.choice == choice.index]
-            assert "".join(each.delta for each in events) == whole_text
-            assert "".join(part.text for part in message.parts if part.type == kind) == whole_text
-        calls = [part.tool_call for part in message.parts if part.type == "tool_call"]
-        assert calls == list(message.tool_calls)
-        for position, call in enumerate(calls):
-            grown = [
-                each.delta
-                for each in reading.events
-                if isinstance(each, ToolCallArgumentsDelta) and (each.choice, each.position) == (choice.index, position)
-            ]
-            assert "".join(grown) == call.arguments
-
-
-def only(chunk: ChatCompletionChunk, index: int) -> ChatCompletionChunk:
-    """The chunk with one of its choices, as choice 0: the one whose text and reasoning a chunk shows."""
-    choices = [choice.model_copy(update={"index": 0}) for choice in chunk.choices if (choice.index or 0) == index]
-    return chunk.model_copy(update={"choices": choices})
+    assert {choice.index for choice in snapshot.choices} == {index for index, _ in sent}
+    for choice in snapshot.choices:
+        deltas = [delta for index, delta in sent if index == choice.index]
+        assert (choice.message.content or "") == "".join(map(sent_text, deltas))
+        assert (choice.message.reasoning or "") == "".join(map(sent_reasoning, deltas))
 
 
 def sent_deltas(body: bytes, *, is_one: bool) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -511,38 +430,10 @@ def sent_reasoning(delta: dict[str, Any]) -> str:
     return next(filter(None, (*fields, in_content, unsigned, blocks)), "")
 
 
-@by_name
-def test_a_call_is_done_as_the_message_has_it(name: str) -> None:
-    reading = whole(name)
-    if not (reading.parser.end and reading.parser.end.complete):
-        return
-    finished = [event for event in reading.events if isinstance(event, ChoiceFinished)]
-    assert len(finished) == sum(choice.finish_reason is not None for choice in reading.parser.snapshot.choices)
-    done = {(event.choice, event.position): event.call for event in reading.events if isinstance(event, ToolCallDone)}
-    assert done == {
-        (choice.index, position): call
-        for choice in reading.parser.snapshot.choices
-        for position, call in enumerate(choice.message.tool_calls)
-    }
-
-
 @by_options
 def test_what_is_noted(name: str, is_one: bool) -> None:
-    noted = whole(name, is_one=is_one).noted
-    assert noted == (right(name, is_one=is_one).rules if name in RIGHT else ANOMALIES.get(name, {}))
-    assert set(noted) <= {rule.id for rule in RULES}
-
-
-@by_name
-def test_strict_takes_what_breaks_no_rule(name: str) -> None:
-    parser, expected = read(body_of(name), 1460, strict=True).parser, whole(name).parser
-    if not expected.anomalies:
-        assert told(parser) == told(expected)
-    elif name in ERRORS:
-        assert repr(parser.error) == repr(expected.error)
-    else:
-        assert parser.end == StreamEnd.INVALID
-        assert parser.error.rule is expected.anomalies[0].rule
+    rules = right(name, is_one=is_one).rules if name in RIGHT else ANOMALIES.get(name, {})
+    assert noted(whole(name, is_one=is_one)) == rules
 
 
 # What the tables say
@@ -565,7 +456,6 @@ def test_what_comes_of_it(name: str, is_one: bool) -> None:
         assert shown.reasoning in (None, message.reasoning or "")
         assert tuple((call.id, call.name, call.arguments) for call in message.tool_calls) == shown.calls
     assert (snapshot.usage and snapshot.usage.total_tokens) == expected.total_tokens
-    assert {event.choice for event in reading.events if hasattr(event, "choice")} <= expected.choices.keys()
 
 
 COPIED_FACTS = ("finish_reasons", "has_done", "has_error_frame", "n_choices", "n_tool_calls", "chunks")
@@ -587,13 +477,13 @@ def test_facts_agree_with_the_manifest(name: str) -> None:
 
 
 def facts_of(reading: Reading) -> dict[str, Any]:
-    parser, chunks, _ = reading
+    parser, chunks = reading.parser, reading.chunks
     choices = parser.snapshot.choices
     calls = [call for choice in choices for call in choice.message.tool_calls]
     sent = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
     return {
         "finish_reasons": list(dict.fromkeys(sent)),
-        "has_done": bool(parser.end and parser.end.complete) and "CF501" not in reading.noted,
+        "has_done": bool(parser.end and parser.end.complete) and "CF501" not in noted(reading),
         "has_error_frame": parser.end == StreamEnd.FAILED,
         "n_choices": len(choices),
         "n_tool_calls": len(calls),

@@ -109,6 +109,8 @@ def check_events(reading: Reading) -> None:
     same("finish reasons are told", told.finishes, finishes)
     is_complete = reading.parser.end is not None and reading.parser.end.complete
     hold("the last finish reason comes after every call", not (is_complete and told.late), told.late)
+    choices = {event.choice for event in reading.events if not isinstance(event, UsageReceived | AnomalyNoted)}
+    hold("events are of choices that are there", choices <= {choice.index for choice in snapshot.choices}, choices)
     for choice in snapshot.choices:
         index, message = choice.index, vars(choice.message)
         for kind, name in ((TextDelta, "content"), (ReasoningDelta, "reasoning"), (RefusalDelta, "refusal")):

@@ -38,6 +38,7 @@ class Options:
         is_reset: Whether the transport fails behind it.
         is_left: Whether the consumer leaves behind it.
         is_transformed: Whether all transforms are applied.
+        one_choice: Whether all choices are taken for one.
     """
 
     strict: bool = False
@@ -47,6 +48,7 @@ class Options:
     is_reset: bool = False
     is_left: bool = False
     is_transformed: bool = False
+    one_choice: bool = False
 
     def parser(self, **more: Any) -> ChatCompletionParser:
         """A parser for one reading."""
@@ -55,6 +57,7 @@ class Options:
             max_event_size=self.max_event_size,
             max_output_size=self.max_output_size,
             status_code=self.status_code,
+            one_choice=self.one_choice,
             headers={"X-Request-Id": "r\x1b1", "Content-Type": "text/\x1bplain", "Retry-After": "5"},
             tools={"g": Numbers},
             transforms=[CumulativeDeltas(), ThinkTags(), OneChoice()] if self.is_transformed else (),
