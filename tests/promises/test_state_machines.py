@@ -1,8 +1,8 @@
 """The calls of each layer in any order: bytes of any kind between them, and after each call a model to compare with.
 
-The decoder is held to the standard written out plainly; the parser to another parser that gets all its bytes at once;
-the accumulator to another one that folds all its chunks anew. So whatever was called before, what can be seen is what
-the bytes so far mean.
+The parser is held to another parser that gets all its bytes at once; the accumulator to another one that folds all its
+chunks anew. So whatever was called before, what can be seen is what the bytes so far mean. The decoder has less to be
+called: `test_event_stream` holds it, in any cut, to the standard written out plainly.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,6 @@ from invariants.layers import check_payloads
 from invariants.readings import Options, Reading, check_running, has_output
 from invariants.values import check_completion, check_error
 from made_streams import ERROR, EVENTS, STOP
-from reference_decoder import decode_whole
 
 from chunkfold import (
     Anomaly,
@@ -36,7 +35,6 @@ from chunkfold import (
     ChatCompletionParser,
     ChunkfoldError,
     EventStreamDecoder,
-    ServerSentEvent,
     StreamEnd,
     StreamStalledError,
     ThinkTags,
@@ -99,59 +97,6 @@ KINDS: Any = st.sampled_from([bytes, bytearray, memoryview])
 
 def pieces_of(body: bytes, cuts: list[int]) -> list[bytes]:
     return cut(body, *(place % (len(body) + 1) for place in cuts))
-
-
-# The decoder
-
-
-class DecoderMachine(RuleBasedStateMachine):
-    """A decoder beside all bytes that it was fed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = b""
-        self.events: list[ServerSentEvent] = []
-        self.is_closed = False
-
-    @initialize(limit=st.none() | st.none() | st.integers(0, 30))
-    def begin(self, limit: int | None) -> None:
-        self.limit = limit
-        self.decoder = EventStreamDecoder(limit)
-
-    @rule(body=SNIPPETS | SNIPPETS | garbage() | whole_events(2), cuts=CUTS, kind=KINDS)
-    def feed(self, body: bytes, cuts: list[int], kind: Callable[[bytes], bytes]) -> None:
-        for piece in pieces_of(body, cuts):
-            self.events += self.decoder.feed(kind(piece))
-            self.body += b"" if self.is_closed else piece
-
-    @rule()
-    def close(self) -> None:
-        self.decoder.close()
-        self.is_closed = True
-        assert all(one.event != "error" for one in self.decoder.discarded)
-
-    @invariant()
-    def it_is_the_standards(self) -> None:
-        if not hasattr(self, "decoder"):
-            return
-        decoder = self.decoder
-        expected = decode_whole(self.body, self.limit)
-        if not self.is_closed and expected.limit_exceeded and not decoder.limit_exceeded:
-            return  # the line that is too long may yet turn out to be data, of which less counts
-        events = [(one.event, one.data, one.text, one.id, one.offset) for one in self.events]
-        assert events == [tuple(one) for one in expected.events]
-        assert decoder.last_event_id == expected.last_event_id
-        assert decoder.reconnection_time == expected.reconnection_time
-        assert decoder.limit_exceeded == expected.limit_exceeded
-
-    @invariant()
-    def what_the_standard_throws_away_is_bounded(self) -> None:
-        if not hasattr(self, "decoder"):
-            return
-        unfinished, preamble = self.decoder.unfinished, self.decoder.preamble
-        assert unfinished is None or self.is_closed
-        assert unfinished is None or unfinished.event is None or unfinished.error is None
-        assert preamble is None or len(preamble) <= len(self.body)
 
 
 # The parser
@@ -407,7 +352,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
             assert plain(snapshot) == shown
 
 
-MACHINES = {"decoder": (DecoderMachine, 20), "parser": (ParserMachine, 6), "accumulator": (AccumulatorMachine, 12)}
+MACHINES = {"parser": (ParserMachine, 6), "accumulator": (AccumulatorMachine, 12)}
 
 
 @pytest.mark.parametrize("name", MACHINES)
