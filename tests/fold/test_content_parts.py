@@ -22,6 +22,7 @@ PARTS = {
     "thinking as a string": ([{"type": "thinking", "thinking": "T"}], "", "T"),
     "mixed": ([THINKING, {"type": "text", "text": "a"}, THINKING], "a", "TT"),
     "others": ([{"type": "reference", "reference_ids": [1]}, {"type": "text", "text": "a"}], "a", ""),
+    "an empty type": ([{"type": "", "text": "a"}, {"type": "", "text": "b", "x": 1}], "ab", ""),
     "strings among them": (["a", {"type": "text", "text": "b"}, "c"], "abc", ""),
     "without text": ([{"type": "text", "text": None}, {"type": "text"}], "", ""),
     "nested": ([{"type": "thinking", "thinking": ["T", {"type": "text", "text": "U"}]}], "", "TU"),

@@ -56,6 +56,7 @@ _STATES: Final = ("functions_state_id", "thought_signature")
 REASONING_ITEMS: Final = "reasoning_items"
 """LiteLLM's field with encrypted reasoning of OpenAI's Responses API."""
 _TEXT_PARTS: Final = ("text", "output_text")  # the second name is from OpenAI's Responses API
+_NO_TYPE: Final = (None, "")
 _REASONING_PARTS: Final = ("thinking", "reasoning")
 _KIMI_TYPES: Final = ("summary", "encrypted")
 _IMAGE_PARTS: Final = ("image_url", "image")
@@ -313,7 +314,7 @@ def read_part(part: Any) -> tuple[str, str]:
     if not is_object(part):
         return "other", ""
     kind, text = part.get("type"), part.get("text")
-    if kind in _TEXT_PARTS or (kind is None and isinstance(text, str)):
+    if kind in _TEXT_PARTS or (kind in _NO_TYPE and isinstance(text, str)):
         return "text", text if isinstance(text, str) else ""
     if kind not in _REASONING_PARTS:
         return "other", ""
@@ -331,7 +332,7 @@ def is_wrong_part(part: Any) -> bool:
         return not isinstance(part, str)
     if part.get("type") in _REASONING_PARTS:
         return not all(isinstance(part.get(name), (str, list, NoneType)) for name in PART_TEXTS)
-    return part.get("type") in (*_TEXT_PARTS, None) and not isinstance(part.get("text"), str | None)
+    return part.get("type") in (*_TEXT_PARTS, *_NO_TYPE) and not isinstance(part.get("text"), str | None)
 
 
 def has_more_than_text(part: dict[str, Any]) -> bool:

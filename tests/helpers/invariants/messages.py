@@ -102,7 +102,7 @@ def _texts_of(part: Any) -> Iterator[str]:
     fields = part if isinstance(part, dict) else {"text": part}
     is_reasoning = fields.get("type") in ("thinking", "reasoning")
     names = ("thinking", "summary", "reasoning", "text") if is_reasoning else ("text",)
-    if is_reasoning or fields.get("type") in ("text", "output_text", None):
+    if is_reasoning or fields.get("type") in ("text", "output_text", "", None):
         for value in map(fields.get, names):
             items = value if is_reasoning and isinstance(value, list) else [value]
             texts = (item.get("text") if isinstance(item, dict) else item for item in items)
