@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from invariants.endings import check_ended
+from invariants.readings import Options, curious_reading
+from invariants.values import check_anomalies, check_error
 
-from chunkfold import RULES, ChatCompletionParser, ChunkfoldError
-from chunkfold.testing import DONE, hostile_streams
+from chunkfold import RULES, error_from_response
+from chunkfold.testing import DONE, event, hostile_streams
 
+PLAIN = {"choices": [{"index": 0, "delta": {"content": "a"}}]}
 VALUES: list[Any] = [
     None,
     True,
@@ -29,7 +33,32 @@ VALUES: list[Any] = [
     {"a": 1},
     {"type": []},
 ]
-BODIES = list(dict.fromkeys([*(rule.example for rule in RULES), *(stream.body for stream in hostile_streams())]))
+# Fields that neither the examples of the rules nor the hostile set have.
+RARE = {
+    "choices": [
+        {
+            "delta": {
+                "function_call": {"name": "f", "arguments": "{}"},
+                "tool_calls": [{"index": 0, "id": "a", "type": "custom", "custom": {"name": "g", "input": "x"}}],
+                "audio": {"id": "b", "data": "AAAA", "transcript": "a", "expires_at": 1},
+                "images": [{"type": "image_url", "image_url": {"url": "data:,"}}],
+                "annotations": [{"type": "url_citation", "url_citation": {"title": "t", "url": "u", "start_index": 0}}],
+                "reasoning_details": [{"type": "reasoning.text", "index": 0, "id": "r", "text": "hm", "summary": "h"}],
+                "unknown": 1,
+            },
+            "logprobs": {"content": [{"token": "a", "bytes": [97], "logprob": -1.0, "top_logprobs": [{"token": "a"}]}]},
+            "unknown": 1,
+        },
+        {"index": 1, "message": {"reasoning_content": "hm", "audio": {"data": "AAAA"}, "function_call": {"name": "f"}}},
+    ],
+    "usage": {"prompt_tokens_details": {"cached_tokens": 1}, "unknown": 1},
+    "service_tier": "default",
+    "system_fingerprint": "fp",
+    "unknown": 1,
+}
+BODIES = list(
+    dict.fromkeys([event(RARE), *(rule.example for rule in RULES), *(stream.body for stream in hostile_streams())])
+)
 
 
 def objects_in(body: bytes) -> Iterator[Any]:
@@ -53,20 +82,16 @@ def places_in(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places_in(inner)
 
 
-def read(event: Any) -> None:
-    parser = ChatCompletionParser(one_choice=True)
-    for data in (event, {"choices": [{"index": 0, "delta": {"content": "a"}}]}, event):
-        parser.feed(b"data: " + json.dumps(data).encode() + b"\n\n")
-        parser.events()
-    parser.feed(DONE)
-    parser.close()
-    assert parser.error is None or isinstance(parser.error, ChunkfoldError)
-    snapshot = parser.snapshot
+def read(payload: Any) -> None:
+    """In a stream, twice, then as the data of an event named error; and as the body of a refusal."""
+    pieces = [b"".join(map(event, (payload, PLAIN, payload))), event(payload, "error") + DONE]
+    reading = curious_reading(pieces, Options(one_choice=True))
+    check_ended(reading)
+    check_error(error_from_response(500, {}, json.dumps(payload).encode()))
+    check_anomalies(reading.parser.anomalies, sum(map(len, pieces)))
+    snapshot = reading.parser.snapshot
     dumped = snapshot.model_dump_json()
     assert type(snapshot).model_validate(json.loads(dumped)).model_dump_json() == dumped
-    snapshot.message.to_param()
-    for choice in snapshot.choices:
-        assert choice.outcome is None or choice.finish_reason
 
 
 @pytest.mark.parametrize("group", range(8))
@@ -76,15 +101,15 @@ def test_any_value_in_any_place(group: int, step: int) -> None:
     number = 0
     seen: set[str] = set()
     for body in BODIES[group::8]:
-        for event in objects_in(body):
-            shape = json.dumps(event, sort_keys=True)
+        for payload in objects_in(body):
+            shape = json.dumps(payload, sort_keys=True)
             if shape in seen or len(shape) > 2_000:
                 continue
             seen.add(shape)
-            for holder, key in list(places_in(event)):
+            for holder, key in list(places_in(payload)):
                 before = holder[key]
                 number += 1
                 for value in VALUES[number % step :: step]:
                     holder[key] = value
-                    read(event)
+                    read(payload)
                 holder[key] = before
