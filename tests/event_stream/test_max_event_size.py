@@ -7,6 +7,7 @@ from cases import each_case
 from every_cut import event, in_every_cut
 from invariants.decoding import Decoded
 from invariants.decoding import decoded as decode
+from reference_decoder import decode_whole
 
 from chunkfold import EventStreamDecoder
 
@@ -54,12 +55,14 @@ SIZED = [
 @each_case("sized", SIZED, ids=lambda sized: sized.what)
 def test_exactly_the_limit_passes(sized: Sized) -> None:
     unlimited = decode([sized.body])
+    assert decode_whole(sized.body, sized.size) == decode_whole(sized.body)
     for pieces in in_every_cut(sized.body):
         assert decode(pieces, sized.size) == unlimited
 
 
 @each_case("sized", [sized for sized in SIZED if sized.size], ids=lambda sized: sized.what)
 def test_one_byte_more_than_the_limit_fails(sized: Sized) -> None:
+    assert decode_whole(sized.body, sized.size - 1).limit_exceeded
     for pieces in in_every_cut(sized.body):
         assert decode(pieces, sized.size - 1).limit_exceeded
 

@@ -23,7 +23,6 @@ from invariants.holding import Broken
 from invariants.live_json import check_json
 from invariants.readings import Options
 from made_streams import STOP
-from reference_decoder import decode_whole
 from short_inputs import short_runs
 
 from chunkfold import (
@@ -262,33 +261,6 @@ def test_a_planted_bug_in_live_json_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(PartialJSON, "_put", lambda self, value: self._end_value())
     with pytest.raises(Broken):
         check_json(text, CUTS)
-
-
-# The standard, written out plainly
-
-
-@pytest.mark.parametrize(
-    ("body", "events"),
-    [
-        (b"", []),
-        (b"data: a\ndata:b\r\ndata\r\r", [("message", b"a\nb\n", "", 0)]),
-        (b"\xef\xbb\xbfid: 1\nevent: x\ndata: \xff\n\ndata:  a\n\n", [("x", b"\xff", "1", 3), ("message", b" a", "1", 27)]),
-        (b"data\n\ndata\ndata\n\ndata:", [("message", b"", "", 0), ("message", b"\n", "", 6)]),
-        (b": hi\nfoo: x\ndata: a\n\nid: \0\ndata: b\n\n", [("message", b"a", "", 12), ("message", b"b", "", 21)]),
-        (b"data: a\n", []),
-    ],
-)  # fmt: skip
-def test_the_reference_is_the_standard(body: bytes, events: list[tuple[Any, ...]]) -> None:
-    """Its examples and its rules; `test_event_stream` holds the decoder to many more, and `invariants` both to each other."""
-    assert [(one.event, one.data, one.id, one.offset) for one in decode_whole(body).events] == events
-
-
-def test_the_reference_knows_the_limit() -> None:
-    body = b"data: 12\ndata: 45\n\n: 3456789"
-    assert decode_whole(body, 9) == decode_whole(body)
-    assert decode_whole(body, 8).limit_exceeded
-    assert len(decode_whole(body, 5).events) == 1
-    assert decode_whole(body, 4).events == []
 
 
 # The harness
