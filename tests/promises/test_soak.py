@@ -20,8 +20,7 @@ import pytest
 import soak
 from measured_memory import only_garbage_of_these_tests
 
-from chunkfold import AsyncChatCompletionStream, ChatCompletionParser, aconnect
-from chunkfold.testing import DONE, Answer, FakeProvider, delta, paced
+from chunkfold import AsyncChatCompletionStream, ChatCompletionParser
 
 collecting_is_quick = only_garbage_of_these_tests
 pytestmark = [pytest.mark.skipif(not soak.PROC.exists(), reason="needs Linux's /proc"), pytest.mark.slow]
@@ -110,14 +109,6 @@ def assert_found(report: soak.Report, words: str) -> None:
     assert "OK" not in str(report)
 
 
-def test_objects_that_are_kept(url: str, plant: Plant) -> None:
-    kept: list[object] = []
-    plant(kept.append)
-    report = run_few(url)
-    assert_found(report, r"after \d+ streams there are still: .*'AsyncChatCompletionStream': ")
-    assert report.ends["whole"].total() > 0
-
-
 def test_memory_that_grows(url: str, plant: Plant) -> None:
     kept: list[mmap.mmap] = []
 
@@ -140,27 +131,43 @@ def fail_in_a_callback() -> None:
     asyncio.get_running_loop().call_soon(fail)
 
 
-# What is planted, given a list that keeps objects, and what is said of it.
-PLANTED: dict[str, tuple[Callable[[list[object]], object], str]] = {
-    "objects of others that grow": (lambda kept: kept.extend([] for _ in range(1000)), "the objects grew from "),
+class Failing:
+    def __del__(self) -> None:
+        raise ValueError("planted")
+
+
+# What is planted, given the stream and a list that keeps objects, and what is said of it.
+PLANTED: dict[str, tuple[Callable[[AsyncChatCompletionStream, list[object]], object], str]] = {
+    "streams that are kept": (
+        lambda stream, kept: kept.append(stream),
+        r"after \d+ streams there are still: .*'AsyncChatCompletionStream': ",
+    ),
+    "objects of others that grow": (lambda _, kept: kept.extend([] for _ in range(1000)), "the objects grew from "),
     "a task that runs on": (
-        lambda kept: kept.append(asyncio.create_task(asyncio.sleep(1000))),
+        lambda _, kept: kept.append(asyncio.create_task(asyncio.sleep(1000))),
         r"after \d+ streams: \d+ tasks run",
     ),
     "a warning": (
-        lambda _: warnings.warn("planted", ResourceWarning, stacklevel=1),
+        lambda *_: warnings.warn("planted", ResourceWarning, stacklevel=1),
         r"\d+ times: ResourceWarning: planted",
     ),
-    "an exception in a callback": (lambda _: fail_in_a_callback(), r"times: the event loop's handler: .*planted"),
+    "an exception in a callback": (lambda *_: fail_in_a_callback(), r"times: the event loop's handler: .*planted"),
+    "an exception that nobody can catch": (
+        lambda *_: Failing() and None,
+        r"times: unraisable: ValueError\('planted'\)",
+    ),
 }
 
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize(("fault", "words"), PLANTED.values(), ids=PLANTED)
-def test_it_is_found(url: str, plant: Plant, fault: Callable[[list[object]], object], words: str) -> None:
+def test_it_is_found(
+    url: str, plant: Plant, fault: Callable[[AsyncChatCompletionStream, list[object]], object], words: str
+) -> None:
     kept: list[object] = []
-    plant(lambda _: fault(kept) and None)
+    plant(lambda stream: fault(stream, kept) and None)
     assert_found(run_few(url), words)
+    gc.collect()
 
 
 @pytest.mark.usefixtures("soon")
@@ -185,16 +192,6 @@ def test_a_connection_that_is_not_given_back(url: str, monkeypatch: pytest.Monke
     report = run_few(url)
     assert_found(report, r"after \d+ streams: \d+ connections are in use")
     assert_found(report, r"its response is open \(--seed 5 --only \d+\)")
-
-
-def test_what_is_raised_where_nobody_can_catch_it(url: str, plant: Plant) -> None:
-    class Failing:
-        def __del__(self) -> None:
-            raise ValueError("planted")
-
-    plant(lambda _: Failing() and None)
-    assert_found(run_few(url), r"times: unraisable: ValueError\('planted'\)")
-    gc.collect()
 
 
 def test_another_end(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,50 +274,3 @@ def test_the_command_runs_one_stream_again(run_main: Command, capsys: pytest.Cap
     said = capsys.readouterr().out
     assert said.startswith("cut in chunks\n")
     assert "WRONG" not in said
-
-
-# What httpcore loses by itself
-
-
-def has_text(stream: AsyncChatCompletionStream) -> bool:
-    return stream.snapshot.text == "Hi"
-
-
-def closes(stream: AsyncChatCompletionStream) -> bool:
-    return stream.response.is_closed
-
-
-async def cancelled_at(moment: Callable[[AsyncChatCompletionStream], bool]) -> tuple[soak.Outcome, int]:
-    """What comes of a task that is cancelled then, and how many connections stay in use."""
-    outcome = soak.Outcome()
-    body = paced([delta(content="Hi"), delta("stop") + DONE], pace=0.1)
-
-    async def read(client: httpx.AsyncClient, url: str) -> None:
-        async with aconnect(client, "POST", url, json={}) as stream:
-            outcome.stream = stream
-            await stream.read()
-
-    async with FakeProvider(Answer(body)) as provider, soak.new_client() as client, asyncio.timeout(30):
-        task = asyncio.create_task(read(client, provider.url))
-        while outcome.stream is None or not moment(outcome.stream):  # noqa: ASYNC110 - the very step counts
-            await asyncio.sleep(0)
-        soak.cancel(task, outcome)
-        try:
-            await task
-        except asyncio.CancelledError as exc:
-            outcome.raised = exc
-        pool = soak.Pool(client)
-        in_use = len(pool.in_use())
-        await pool.let_go()
-        assert pool.in_use() == []
-    return outcome, in_use
-
-
-@pytest.mark.parametrize("moment", [closes, has_text], ids=["closing", "reading"])
-def test_no_connection_is_lost_where_the_stream_closes_or_reads(
-    moment: Callable[[AsyncChatCompletionStream], bool],
-) -> None:
-    outcome, in_use = asyncio.run(cancelled_at(moment))
-    assert outcome.was_cancelled
-    assert not outcome.may_lose_its_connection
-    assert in_use == 0
