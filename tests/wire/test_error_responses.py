@@ -19,7 +19,6 @@ from chunkfold import (
     error_from_response,
 )
 from chunkfold.testing.wire import compact_json
-from chunkfold.wire.api_errors import api_error
 
 # What the response and its body say
 
@@ -225,78 +224,49 @@ WAITS = [
 ]
 
 
-RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+def retry_info(delay: Any) -> dict[str, Any]:
+    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
 
 
-@each_case(
-    ("details", "seconds"),
-    [
-        ([{"@type": "x"}, RETRY_INFO], 34.5),
-        ([5, {"retryDelay": "0s"}], 0.0),
-        *(([{"retryDelay": delay}], None) for delay in ("", "s", "1m", "-1s", "1e9s", "infs", 5, None)),
-        (RETRY_INFO, None),
-        (None, None),
-    ],
-)
-def test_a_wait_in_the_body(details: Any, seconds: float | None) -> None:
-    """Google's compatible endpoint has no header for it."""
-    body = {"error": {"code": 429, "message": "x", "details": details}}
-    assert failure(body).retry_after == seconds
-    assert error_from_response(429, {}, json.dumps(body).encode()).retry_after == seconds
-    assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
-
-
-@each_case(
-    ("metadata", "seconds"),
-    [
-        ({"retry_after_seconds": 11, "retry_after_seconds_raw": 10.918}, 11.0),
-        ({"retry_after_seconds": 0.5}, 0.5),
-        ({"raw": json.dumps(INNER), "retry_after_seconds": 11}, 11.0),
-        ({"raw": json.dumps(INNER), "retry_after_seconds": None}, 7.0),
-        *(({"retry_after_seconds": wait}, None) for wait in (None, -1, True, float("inf"), 10**20, [], "soon")),
-        ("11", None),
-    ],
-)
-def test_a_wait_in_the_metadata(metadata: Any, seconds: float | None) -> None:
-    """Within a stream, OpenRouter has no header for it."""
-    body = {"error": {"code": 429, "message": "x", "metadata": metadata}}
-    assert api_error(body["error"], body).retry_after == seconds
+def in_metadata(seconds: Any, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"retry_after_seconds": seconds, **more}}
 
 
 PLAN = {"type": "usage_limit_reached", "message": "x", "plan_type": "pro", "resets_in_seconds": 173470}
-COOLDOWN = {"code": "model_cooldown", "message": "x", "model": "m", "reset_seconds": 41, "reset_time": "40s"}
+NO_SECONDS = (None, -1, True, [], "soon")
+WAITS_IN_BODIES = {
+    # Google's compatible endpoint has no header for it.
+    "details": ({"details": [{"@type": "x"}, retry_info("34.5s")]}, 34.5),
+    "details: none": ({"details": [5, retry_info("0s")]}, 0.0),
+    **{
+        f"details: nonsense: {delay!r}": ({"details": [retry_info(delay)]}, None)
+        for delay in ("", "s", "1m", "-1s", "1e9s", "infs", 5, None)
+    },
+    **{f"details that are no list: {value}": ({"details": value}, None) for value in (retry_info("34.5s"), None)},
+    # Within a stream, OpenRouter has no header for it.
+    "metadata": (in_metadata(11, retry_after_seconds_raw=10.918), 11.0),
+    "metadata: a fraction": (in_metadata(0.5), 0.5),
+    "metadata: before what it passes on": (in_metadata(11, raw=json.dumps(INNER)), 11.0),
+    "metadata: else what it passes on": (in_metadata(None, raw=json.dumps(INNER)), 7.0),
+    **{f"metadata: nonsense: {wait!r}": (in_metadata(wait), None) for wait in (*NO_SECONDS, float("inf"), 10**20)},
+    "metadata that is a text": ({"metadata": "11"}, None),
+    "metadata of an error that a gateway passes on": ({"message": json.dumps({"error": in_metadata(9)})}, 9.0),
+    # Of a ChatGPT plan, which proxies such as CLIProxyAPI pass on, and CLIProxyAPI's own.
+    "the error": (PLAN, 173470.0),
+    "the error: PostHog's gateway": ({"retry_after": 30}, 30.0),
+    "the error: of two, the seconds": ({**PLAN, "resets_at": 1792000000, "resets_in_seconds": 7200}, 7200.0),
+    "the error: CLIProxyAPI": ({"code": "model_cooldown", "reset_seconds": 41, "reset_time": "40s"}, 41.0),
+    "the error: passed on": ({"message": json.dumps(PLAN)}, 173470.0),
+    "the error: passed on in an envelope": ({"message": json.dumps({"error": {"resets_in_seconds": 60}})}, 60.0),
+    "the error: after the metadata": ({**in_metadata(11), "resets_in_seconds": 60}, 11.0),
+    "the error: before the details": ({"reset_seconds": 90, "details": [retry_info("34.5s")]}, 90.0),
+    **{f"the error: nonsense: {wait!r}": ({"resets_in_seconds": wait}, None) for wait in (*NO_SECONDS, float("inf"))},
+}
 
 
-@each_case(("error", "seconds"), [(PLAN, 173470.0), (COOLDOWN, 41.0), ({"message": json.dumps(PLAN)}, 173470.0)])
-def test_a_wait_in_the_error(error: dict[str, Any], seconds: float) -> None:
-    """Of a ChatGPT plan, which proxies such as CLIProxyAPI pass on, and CLIProxyAPI's own."""
-    failed = failure({"error": error})
-    assert (failed.status_code, failed.retry_after, failed.retryable) == (429, seconds, True)
-
-
-def test_a_wait_in_the_metadata_of_an_error_that_a_gateway_passes_on() -> None:
-    passed_on = json.dumps({"error": {"message": "x", "metadata": {"retry_after_seconds": 9}}})
-    assert failure({"error": {"message": passed_on}}).retry_after == 9.0
-
-
-@each_case(
-    ("fields", "seconds"),
-    [
-        (
-            {"type": "usage_limit_reached", "plan_type": "plus", "resets_at": 1792000000, "resets_in_seconds": 7200},
-            7200.0,
-        ),
-        ({"code": "model_cooldown", "reset_seconds": 90, "reset_time": "1m30s"}, 90.0),  # CLIProxyAPI
-        ({"message": json.dumps({"error": {"message": "x", "resets_in_seconds": 60}})}, 60.0),  # passed on
-        ({"metadata": {"retry_after_seconds": 11}, "resets_in_seconds": 60}, 11.0),
-        ({"reset_seconds": 90, "details": [RETRY_INFO]}, 90.0),
-        ({"retry_after": 30}, 30.0),  # PostHog's gateway
-        *(({"resets_in_seconds": wait}, None) for wait in (None, -1, True, float("inf"), [], "soon")),
-    ],
-)
-def test_a_wait_in_the_error_itself(fields: dict[str, Any], seconds: float | None) -> None:
-    """ChatGPT's plans say when their limit ends, and gateways pass it on in the body only."""
-    body = {"error": {"message": "x", **fields}}
+@each_case(("fields", "seconds"), WAITS_IN_BODIES.values(), ids=WAITS_IN_BODIES)
+def test_a_wait_in_the_body(fields: dict[str, Any], seconds: float | None) -> None:
+    body = {"error": {"code": 429, "message": "x", **fields}}
     assert failure(body).retry_after == seconds
     assert error_from_response(429, {}, json.dumps(body).encode()).retry_after == seconds
     assert error_from_response(429, {"retry-after": "7"}, json.dumps(body).encode()).retry_after == 7
