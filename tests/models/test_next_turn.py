@@ -1,18 +1,16 @@
 """The next turn: openai-python's types take a message back, and so does a provider that looks at what it was sent."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import httpx
 import pytest
 from made_up_ids import MADE_UP, shown_id
 from pydantic import TypeAdapter, ValidationError
-from sent_back import RICH, SIGNATURE, TEXT, param_of, part
+from sent_back import RICH, SIGNATURE, TEXT, completion_of, param_of, part
 
-from chunkfold import APIStatusError, ChatCompletion, connect
-from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, StreamBuilder, delta, json_answer
+from chunkfold import ChatCompletion
 
 # openai-python's types
 
@@ -118,27 +116,12 @@ def check_details(messages: list[dict[str, Any]]) -> None:
 Check = Callable[[list[dict[str, Any]]], None]
 
 
-def next_turn(chat: ModuleType, *checks: Check) -> Callable[[ReceivedRequest], Answer]:
-    """The provider's second answer: what is wrong with the conversation, else a text."""
-
-    def answer(request: ReceivedRequest) -> Answer:
-        messages: list[dict[str, Any]] = request.json["messages"]
-        try:
-            for message in messages:
-                validated(chat, message)
-            for check in (check_order, check_arguments, *checks):
-                check(messages)
-        except (RefusedError, ValidationError, ValueError) as error:
-            return json_answer({"error": {"message": str(error), "type": "invalid_request_error"}}, 400)
-        return StreamBuilder().text("21 degrees.").finish().done().answer()
-
-    return answer
-
-
-@pytest.fixture
-def provider() -> Iterator[FakeProvider]:
-    with FakeProvider() as provider:
-        yield provider
+def check_conversation(chat: ModuleType, messages: list[dict[str, Any]], *checks: Check) -> None:
+    """What any provider looks at, and what some do."""
+    for message in messages:
+        validated(chat, message)
+    for check in (check_order, check_arguments, *checks):
+        check(messages)
 
 
 PARALLEL = [
@@ -148,21 +131,11 @@ PARALLEL = [
     {"tool_calls": [part('"Bern"}', name=None, id_=None)]},
     {"reasoning_details": [{**TEXT, "signature": "c2ln"}]},
 ]
-FIRST = Answer([*(delta(**fields) for fields in PARALLEL), delta("tool_calls"), DONE])
 USER = {"role": "user", "content": "How is the weather?"}
 
 
 def results_of(completion: ChatCompletion) -> list[dict[str, Any]]:
     return [{"role": "tool", "tool_call_id": one.id, "content": "21"} for one in completion.tool_calls]
-
-
-def converse(provider: FakeProvider, messages: Callable[[ChatCompletion], list[dict[str, Any]]]) -> ChatCompletion:
-    """Two turns: the answer to the second, whose messages come of the first."""
-    with httpx.Client(trust_env=False) as client:
-        with connect(client, "POST", provider.url, json={"messages": [USER]}) as stream:
-            completion = stream.read()
-        with connect(client, "POST", provider.url, json={"messages": [USER, *messages(completion)]}) as stream:
-            return stream.read()
 
 
 @pytest.mark.parametrize(
@@ -174,17 +147,12 @@ def converse(provider: FakeProvider, messages: Callable[[ChatCompletion], list[d
         pytest.param([check_reasoning], {"reasoning_content": True}, id="Moonshot"),
     ],
 )
-def test_the_provider_takes_it_back(
-    provider: FakeProvider, chat: ModuleType, checks: list[Check], options: dict[str, Any]
-) -> None:
-    provider.add(FIRST)
-    provider.add(next_turn(chat, *checks))
-    completion = converse(provider, lambda first: [first.message.to_param(**options), *results_of(first)])
-    assert completion.text == "21 degrees."
-    sent = provider.requests[1].json["messages"]
-    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
-    assert [shown_id(one["id"]) for one in sent[1]["tool_calls"]] == ["call_a", MADE_UP]
-    assert [one["function"]["arguments"] for one in sent[1]["tool_calls"]] == ['{"city":"Bern"}', "{}"]
+def test_the_provider_takes_it_back(chat: ModuleType, checks: list[Check], options: dict[str, Any]) -> None:
+    first = completion_of(*PARALLEL, finish_reason="tool_calls")
+    param = first.message.to_param(**options)
+    check_conversation(chat, [USER, param, *results_of(first)], *checks)
+    assert [shown_id(one["id"]) for one in param["tool_calls"]] == ["call_a", MADE_UP]
+    assert [one["function"]["arguments"] for one in param["tool_calls"]] == ['{"city":"Bern"}', "{}"]
 
 
 @pytest.mark.parametrize(
@@ -201,19 +169,13 @@ def test_the_provider_takes_it_back(
                      id="a dump in its place: empty arguments are no JSON"),
     ],
 )  # fmt: skip
-def test_what_a_provider_refuses(
-    provider: FakeProvider, chat: ModuleType, checks: list[Check], messages: Any, told: str
-) -> None:
-    """The provider above looks: without this, it would prove nothing that it takes a message."""
-    provider.add(FIRST)
-    provider.add(next_turn(chat, *checks))
-    with pytest.raises(APIStatusError, match=told) as caught:
-        converse(provider, messages)
-    assert caught.value.status_code == 400
+def test_what_a_provider_refuses(chat: ModuleType, checks: list[Check], messages: Any, told: str) -> None:
+    """The checks above look: without this, it would prove nothing that they let a message pass."""
+    first = completion_of(*PARALLEL, finish_reason="tool_calls")
+    with pytest.raises((RefusedError, ValueError), match=told):
+        check_conversation(chat, [USER, *messages(first)], *checks)
 
 
-def test_a_custom_tool_takes_its_turn(provider: FakeProvider, chat: ModuleType) -> None:
-    provider.add(Answer([delta(tool_calls=[CUSTOM]), delta("tool_calls"), DONE]))
-    provider.add(next_turn(chat))
-    completion = converse(provider, lambda first: [first.message.to_param(), *results_of(first)])
-    assert completion.text == "21 degrees."
+def test_a_custom_tool_takes_its_turn(chat: ModuleType) -> None:
+    first = completion_of({"tool_calls": [CUSTOM]}, finish_reason="tool_calls")
+    check_conversation(chat, [USER, first.message.to_param(), *results_of(first)])
