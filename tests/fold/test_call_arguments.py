@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, feed, noted, on_wire, read
+from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, noted, on_wire, read
 from cases import each_case
 from linear import assert_linear
 
@@ -214,12 +214,3 @@ def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:
 def test_arguments_that_are_long_are_not_judged() -> None:
     parser = read((0, "a", W, "[" + "[]," * 2**19), (1, ..., ..., "1]"))
     assert [call.arguments for call in parser.completion().tool_calls][1:] == ["1]"]
-
-
-def test_half_a_character_at_the_end_of_a_call_stays_there() -> None:
-    """The index means another call by now; the half that is left is the first one's."""
-    parser = feed((0, "a", W, '{"x":"'), (0, ..., ..., "\ud83d"), (0, "b", W, TWO))
-    chunks = parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == [("a", W, '{"x":"\N{REPLACEMENT CHARACTER}'), ("b", W, TWO)]
-    (last,) = chunks[-1].choices[0].delta.tool_calls
-    assert (last.id, last.function.arguments) == ("a", "\N{REPLACEMENT CHARACTER}")

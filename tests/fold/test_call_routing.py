@@ -4,16 +4,15 @@ Every table goes over the wire and through the parser, and says which rules of t
 tolerance may be silent, and nothing may be noted that was not served.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, custom, on_wire, read
+from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, chunks_of, custom, on_wire, read
 from cases import each_case
-from linear import assert_linear
+from invariants import check as check_promises
 from made_up_ids import MADE_UP
 
-from chunkfold import ChatCompletion, ChatCompletionAccumulator, ChatCompletionChunk, ChatCompletionParser
+from chunkfold import ChatCompletion, ChatCompletionParser
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.testing import DONE, delta
 
@@ -399,74 +398,32 @@ def test_which_call_moves_to_a_free_index(deltas: Any, expected: Any) -> None:
     assert calls(read(*deltas).completion()) == expected
 
 
-def test_halves_of_a_character_find_their_call_whatever_came_before() -> None:
-    """CF211: the calls are known by ids that came before the first half."""
-    high, low = "\ud83d", "\ude00"
-    fragments = [
-        *((..., "a", W, '{"x":"'), (..., "b", W, '{"x":"'), (..., "a", ..., high), (..., "b", ..., high)),
-        *((..., "a", ..., low), (..., "c", W, ONE), (..., "b", ..., low), (..., "b", ..., '"}'), (..., "a", ..., '"}')),
-    ]
-    parser, chunks = ChatCompletionParser(), []
-    for one in fragments:
-        chunks += parser.feed(delta(tool_calls=[on_wire(one)]))
-    parser.feed(delta("tool_calls") + DONE)
-    assert calls(parser.completion()) == [("a", W, '{"x":"😀"}'), ("b", W, '{"x":"😀"}'), ("c", W, ONE)]
-    handed_out: dict[str, str] = {}
-    for chunk in chunks:
-        (fragment,) = chunk.choices[0].delta.tool_calls
-        handed_out[fragment.id] = handed_out.get(fragment.id, "") + fragment.function.arguments
-    assert handed_out == {call.id: call.arguments for call in parser.completion().tool_calls}
-
-
 BARE_HALVES = ((..., ..., ..., '"\ud83d'), (..., ..., ..., '\ude00"'))
 HALVES = {
+    "by index, then by id": ([(0, "a", W, '"\ud83d'), (..., "a", ..., '\ude00"')], [("a", W, '"😀"')]),
+    "by neither": ([(0, "a", W, '"'), (..., ..., ..., "\ud83d"), (0, ..., ..., '\ude00"')], [("a", W, '"😀"')]),
+    "a new call at the same index": ([(0, "a", W, "\ud83d"), (0, "b", T, "\ude00")],
+        [("a", W, "\ufffd"), ("b", T, "\ufffd")]),
+    "one that is not continued, before a new call at the same index": (
+        [(0, "a", W, '{"x":"'), (0, ..., ..., "\ud83d"), (0, "b", W, TWO)], [("a", W, '{"x":"\ufffd'), ("b", W, TWO)]),
+    "two calls that only ids tell apart": (
+        [(..., "a", W, "\ud83d"), (..., "b", T, "\ud83d"), (..., "a", ..., "\ude00"), (..., "b", ..., "\ude01")],
+        [("a", W, "😀"), ("b", T, "😁")]),
+    "ids that came before the first half": (
+        [*((..., "a", W, '"'), (..., "b", W, '"'), (..., "a", ..., "\ud83d"), (..., "b", ..., "\ud83d")),
+         *((..., "a", ..., "\ude00"), (..., "c", W, ONE), (..., "b", ..., "\ude00"), (..., "b", ..., '"'), (..., "a", ..., '"'))],
+        [("a", W, '"😀"'), ("b", W, '"😀"'), ("c", W, ONE)]),
     "side by side": ([BEGUN, *([half, half] for half in BARE_HALVES)], [("a", W, '"😀"'), ("b", W, '"😀"')]),
     "behind a fragment with nothing in it": (
-        [[(..., ..., ..., ...), (..., "a", W, '"\ud83d')], BARE_HALVES[1]],
-        [("a", W, '"😀"')],
-    ),
+        [[(..., ..., ..., ...), (..., "a", W, '"\ud83d')], BARE_HALVES[1]], [("a", W, '"😀"')]),
     "one by one": (
         [(..., "a", W, ""), BARE_HALVES[0], (..., "b", W, ""), (..., "a", ..., "\ude00\ud83d"), BARE_HALVES[1]],
-        [("a", W, '"😀😀"'), ("b", W, "")],
-    ),
-}
+        [("a", W, '"😀😀"'), ("b", W, "")]),
+}  # fmt: skip
 
 
 @each_case(("deltas", "expected"), HALVES.values(), ids=HALVES)
-def test_halves_of_a_character_find_calls_without_indexes(deltas, expected) -> None:
-    """CF211."""
+def test_halves_of_a_character_find_their_call(deltas, expected) -> None:
+    """CF211. The chunks that are handed out, folded again, are the message: a promise."""
     assert calls(read(*deltas).completion()) == expected
-
-
-# Cost
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "fragment",
-    [
-        pytest.param(lambda n: {"index": 0, "function": {"name": "a" * (n + 1)}}, id="a name that grows"),
-        pytest.param(lambda n: {"index": 0, "function": {"name": W, "arguments": "{}"}}, id="a name that is repeated"),
-        pytest.param(lambda n: {"index": n, "id": f"srvtoolu_{n}", "function": {"name": W}}, id="calls of the server"),
-        pytest.param(lambda n: {"index": 0, "function": {"arguments": "{}"}}, id="objects in one call"),
-        pytest.param(lambda n: {"index": 0, "function": {"arguments": " " * 100}}, id="blanks in one call"),
-    ],
-)
-def test_routing_is_linear(fragment: Callable[[int], dict[str, Any]]) -> None:
-    def take(count: int) -> Callable[[], object]:
-        # A name that grows has texts that add up to the square of their number.
-        count = int(count**0.5) * 10 if len(fragment(50)["function"].get("name", "")) > len(W) else count
-        chunks = [
-            ChatCompletionChunk.model_validate({"choices": [{"delta": {"tool_calls": [fragment(n)]}}]})
-            for n in range(count)
-        ]
-
-        def fold() -> None:
-            accumulator = ChatCompletionAccumulator()
-            for chunk in chunks:
-                accumulator.add(chunk)
-            accumulator.finish()
-
-        return fold
-
-    assert_linear(take, 500)
+    check_promises(b"".join(chunks_of(*deltas)) + delta("tool_calls") + DONE)

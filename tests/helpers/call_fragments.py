@@ -26,11 +26,17 @@ def on_wire(fragment: tuple[Any, Any, Any, Any] | dict[str, Any]) -> dict[str, A
     return {key: value for key, value in keys.items() if value is not ...}
 
 
+def chunks_of(*deltas: Any) -> list[bytes]:
+    """A chunk for each delta, which is one fragment, or a list of several."""
+    lists = (several if isinstance(several, list) else [several] for several in deltas)
+    return [delta(tool_calls=list(map(on_wire, several))) for several in lists]
+
+
 def feed(*deltas: Any) -> ChatCompletionParser:
-    """A parser that still runs; each delta is one fragment, or a list of several."""
+    """A parser that still runs."""
     parser = ChatCompletionParser()
-    for several in deltas:
-        parser.feed(delta(tool_calls=[on_wire(one) for one in (several if isinstance(several, list) else [several])]))
+    for data in chunks_of(*deltas):
+        parser.feed(data)
     return parser
 
 

@@ -63,6 +63,11 @@ GROWTH = {
     "arguments of one tool call": Growth(lambda n: FIRST_CALL + delta(tool_calls=[fragment(0, arguments=KILOBYTE)]) * n),
     "arguments of the legacy function call": Growth(lambda n: delta(function_call={"arguments": KILOBYTE}) * n),
     "a name in pieces": Growth(lambda n: FIRST_CALL + delta(tool_calls=[fragment(0, name=KILOBYTE)]) * n),
+    "a name that grows": Growth(lambda n: FIRST_CALL + b"".join(calls((0, None, "f" * size, "")) for size in range(int(10 * n**0.5)))),
+    "a name that is repeated": Growth(lambda n: calls((0, "a", "f", "{}")) * n, 2**16, 900),
+    "calls that the server ran": Growth(lambda n: b"".join(calls((i, f"srvtoolu_{i}", "f", None)) for i in range(n)), 2**16, 900),
+    "objects in one call": Growth(lambda n: FIRST_CALL + calls((0, None, None, "{}")) * n, 2**16, 900),
+    "blanks in one call": Growth(lambda n: FIRST_CALL + calls((0, None, None, " " * 100)) * n, 2**16, 900),
     "many tool calls": Growth(
         lambda n: b"".join(delta(tool_calls=[fragment(i, f"c{i}", "f") for i in ten]) for ten in tens(3 * n))
     ),

@@ -155,31 +155,6 @@ def test_halves_are_joined_where_an_error_comes_with_the_second() -> None:
 
 
 @each_case(
-    ("fragments", "expected"),
-    [
-        # (index, id, arguments); what is None is not sent.
-        pytest.param([(0, "a", '"\ud83d'), (None, "a", '\ude00"')], ['"😀"'], id="by index, then by id"),
-        pytest.param([(0, "a", '"'), (None, None, "\ud83d"), (0, None, '\ude00"')], ['"😀"'], id="by neither"),
-        pytest.param([(0, "a", "\ud83d"), (0, "b", "\ude00")], ["\ufffd", "\ufffd"], id="a new call, the same index"),
-        pytest.param(
-            [(None, "a", "\ud83d"), (None, "b", "\ud83d"), (None, "a", "\ude00"), (None, "b", "\ude01")],
-            ["😀", "😁"],
-            id="two calls that only ids tell apart",
-        ),
-    ],
-)
-def test_halves_go_to_the_call_of_their_fragment(fragments: list[Any], expected: list[str]) -> None:
-    """Which call a fragment belongs to is the same question for half a character."""
-    payloads, known = [], set()
-    for index, id_, arguments in fragments:
-        name = {} if id_ in known or id_ is None else {"name": f"f_{id_}"}
-        known.add(id_)
-        keys = {"index": index, "id": id_, "function": {**name, "arguments": arguments}}
-        payloads.append(calls({key: value for key, value in keys.items() if value is not None}))
-    assert [one.arguments for one in parsed(stream(*payloads)).snapshot.tool_calls] == expected
-
-
-@each_case(
     ("sent", "view"),
     [
         (lambda half: {"content": [{"type": "text", "text": half}]}, "text"),
