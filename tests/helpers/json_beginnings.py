@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
-from chunkfold import PartialJSON
+from chunkfold import ParseError, PartialJSON
 from chunkfold.testing import StreamBuilder
 
 
@@ -22,6 +22,13 @@ def fed(pieces: Iterable[str], as_type: Any = None, **options: Any) -> list[Any]
     """What is known after each of the pieces."""
     live = PartialJSON(as_type, **options)
     return [live.feed(piece) for piece in pieces]
+
+
+def refused(call: Callable[[], Any]) -> ParseError:
+    """The error of a call that parses."""
+    with pytest.raises(ParseError) as caught:
+        call()
+    return caught.value
 
 
 def answer(*texts: str, finish: str = "stop") -> StreamBuilder:
