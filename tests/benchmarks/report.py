@@ -73,17 +73,17 @@ def _figure(fields: dict[str, Any]) -> Figure:
 
 
 def save(results: Results) -> None:
-    parts = {
-        name: {
-            "machine": part.machine,
-            "figures": [
-                asdict(figure) | {"value": figure.value if isinstance(figure.value, int) else round(figure.value, 3)}
-                for figure in part.figures
-            ],
-        }
-        for name, part in results.items()
-    }
-    RESULTS.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    """A line for each figure, so that a difference shows which one changed."""
+    RESULTS.write_text("{\n" + ",\n".join(_lines(name, part) for name, part in results.items()) + "\n}\n", "utf-8")
+
+
+def _lines(name: str, part: Part) -> str:
+    figures = [
+        asdict(figure) | {"value": figure.value if isinstance(figure.value, int) else round(figure.value, 3)}
+        for figure in part.figures
+    ]
+    lines = ",\n".join(json.dumps(figure, ensure_ascii=False) for figure in figures)
+    return f'{json.dumps(name)}: {{"machine": {json.dumps(part.machine)}, "figures": [\n{lines}\n]}}'
 
 
 # Tables
