@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkfold import EventStreamDecoder
-from chunkfold.testing import DONE, event
+from chunkfold.testing import DONE, cut_every, event
 
 Chunk = dict[str, Any]
 
@@ -70,11 +70,7 @@ class Body:
         return b"".join(b"data: %b\n\n" % event.data for event in decoder.feed(self.data) if event.data[:1] == b"{")
 
     def reads(self, size: int | None) -> list[bytes]:
-        return self.events if size is None else cut(self.data, size)
-
-
-def cut(data: bytes, size: int) -> list[bytes]:
-    return [data[place : place + size] for place in range(0, len(data), size)]
+        return self.events if size is None else cut_every(self.data, size)
 
 
 def chunk(delta: Chunk, finish_reason: str | None = None, index: int = 0, **more: Any) -> Chunk:

@@ -97,18 +97,11 @@ def sample_of(bodies: Sequence[Body], size: int | None, options: Options | None 
 # The floor
 
 
-def floor(sample: Sample) -> None:
+def floor(sample: Sample, parse: Callable[[bytes], object] = _validate_json) -> None:
     for body in sample.plain:
         for event in body.split(b"\n\n"):
             if event:
-                _validate_json(event[6:])
-
-
-def json_floor(sample: Sample) -> None:
-    for body in sample.plain:
-        for event in body.split(b"\n\n"):
-            if event:
-                from_json(event[6:])
+                parse(event[6:])
 
 
 class _Empty:
@@ -168,26 +161,14 @@ async def _async(reads: list[bytes]) -> AsyncIterator[bytes]:
         yield data
 
 
-def take_events(sample: Sample) -> list[ChatCompletion]:
-    return [_exhausted(stream, stream.events()) for stream in _streams(sample)]
-
-
-def take_texts(sample: Sample) -> list[ChatCompletion]:
-    return [_exhausted(stream, stream.text_deltas()) for stream in _streams(sample)]
-
-
-def read(sample: Sample) -> list[ChatCompletion]:
-    return [_read(stream) for stream in _streams(sample)]
+def _of_each(way: Callable[[ChatCompletionStream], ChatCompletion]) -> Callable[[Sample], list[ChatCompletion]]:
+    return lambda sample: list(map(way, _streams(sample)))
 
 
 def _read(stream: ChatCompletionStream) -> ChatCompletion:
     with suppress(ChunkfoldError):
         return stream.read()
     return stream.snapshot
-
-
-def fold(sample: Sample) -> list[ChatCompletion]:
-    return [_folded(reads, sample.options) for reads in sample.reads]
 
 
 def _folded(reads: list[bytes], options: Options) -> ChatCompletion:
@@ -198,14 +179,14 @@ def _folded(reads: list[bytes], options: Options) -> ChatCompletion:
     return parser.snapshot
 
 
-FLOORS: dict[str, Callable[[Sample], None]] = {"floor": floor, "from_json": json_floor}
+FLOORS: dict[str, Callable[[Sample], None]] = {"floor": floor, "from_json": partial(floor, parse=from_json)}
 WAYS: dict[str, Callable[[Sample], list[ChatCompletion]]] = {
     "iterating": iterate,
     "async": iterate_async,
-    "events()": take_events,
-    "text_deltas()": take_texts,
-    "read()": read,
-    "fold()": fold,
+    "events()": _of_each(lambda stream: _exhausted(stream, stream.events())),
+    "text_deltas()": _of_each(lambda stream: _exhausted(stream, stream.text_deltas())),
+    "read()": _of_each(_read),
+    "fold()": lambda sample: [_folded(reads, sample.options) for reads in sample.reads],
 }
 
 

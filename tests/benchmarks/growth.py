@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 import drawing
-from bodies import chunk, cut, event, rows, text, tool_arguments
+from bodies import chunk, event, rows, text, tool_arguments
 from folding import fed
 from measuring import Figure, Scale, Target, at_most, least_times, say
 from pydantic_core import from_json
 
 from chunkfold import ChatCompletionStream, PartialJSON
+from chunkfold.testing import cut_every
 
 TABLE = "growth"
 PARTIAL = "partial"
@@ -72,10 +73,10 @@ CASES: dict[str, Case] = {
     "tool arguments": Case("chunks", 20_000, lambda n: tool_arguments(n).events, fed),
     "`events()`": Case("chunks", 20_000, lambda n: text(n).events, _take_events),
     "one event in 16-byte reads": Case(
-        "bytes", 2_000_000, lambda n: [*cut(event(chunk({"content": "x" * n})), 16), _STOP], fed
+        "bytes", 2_000_000, lambda n: [*cut_every(event(chunk({"content": "x" * n})), 16), _STOP], fed
     ),
-    "empty lines": Case("lines", 1_000_000, lambda n: [_HI, *cut(b"\n" * n, 65536), _STOP], fed),
-    "comments": Case("lines", 1_000_000, lambda n: [_HI, *cut(b": ping\n" * n, 65536), b"\n", _STOP], fed),
+    "empty lines": Case("lines", 1_000_000, lambda n: [_HI, *cut_every(b"\n" * n, 65536), _STOP], fed),
+    "comments": Case("lines", 1_000_000, lambda n: [_HI, *cut_every(b": ping\n" * n, 65536), b"\n", _STOP], fed),
     "choices": Case("choices", 10_000, _choices, fed),
     "tool calls": Case("calls", 1_000, _tool_calls, fed),
     "drawn tool calls": Case("calls", 10_000, drawing.tool_calls, drawing.draw, _DRAWN),
