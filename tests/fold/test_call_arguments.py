@@ -8,8 +8,9 @@ import pytest
 from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, noted, on_wire, read
 from cases import each_case
 from linear import assert_linear
+from parsed_bodies import parsed
 
-from chunkfold import ChatCompletionAccumulator, ChatCompletionChunk, ChatCompletionParser, ParseError
+from chunkfold import ChatCompletionAccumulator, ChatCompletionChunk, ParseError
 from chunkfold.testing import DONE, HEAD, delta, event
 
 # Arguments
@@ -63,15 +64,13 @@ def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: s
 )
 def test_arguments_that_are_the_text_null_are_noted(type_: str, key: str, text: str, rules: list[str]) -> None:
     call = {"index": 0, "id": "a", "type": type_, type_: {"name": W, key: text}}
-    parser = ChatCompletionParser()
-    parser.feed(delta(tool_calls=[call]) + delta("tool_calls") + DONE)
+    parser = parsed(delta(tool_calls=[call]) + delta("tool_calls") + DONE)
     assert [one.rule.id for one in parser.anomalies] == rules
 
 
 def test_arguments_of_a_whole_message_may_be_an_object() -> None:
     message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": {"n": 1}}}]}
-    parser = ChatCompletionParser()
-    parser.feed(event({**HEAD, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}) + DONE)
+    parser = parsed(event({**HEAD, "choices": [{"message": message, "finish_reason": "tool_calls"}]}) + DONE)
     assert parser.completion().tool_calls[0].arguments == '{"n":1}'
     assert "CF310" in noted(parser)
 

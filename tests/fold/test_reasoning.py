@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from folded_payloads import REASONING_PART, THINKING, THOUGHT, chunk, fold, noted, read_all, said, texts
+from parsed_bodies import parsed
 from transformed import read
 
 from chunkfold import (
@@ -274,12 +275,11 @@ def test_a_whole_message_with_encrypted_reasoning_after_the_same_deltas() -> Non
 @each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set[str]) -> None:
     """A stream that is cut while it thinks is truncated, and no retry is safe."""
-    parser = ChatCompletionParser(clock=lambda: 1.0)
+    parser = ChatCompletionParser()
     parser.events()
     parser.feed(b"".join(sse(chunk(delta), done=False)))
-    events = [each.delta for each in parser.events() if isinstance(each, ReasoningDelta)]
+    assert [each.delta for each in parser.events() if isinstance(each, ReasoningDelta)] == ["T"]
     parser.close()
-    assert events == ["T"]
     assert parser.end is StreamEnd.TRUNCATED
     assert not parser.error.retryable
     assert parser.timing.first_output is not None
@@ -289,10 +289,7 @@ def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set
 @each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_of_a_whole_message_is_the_same(delta: dict[str, Any], rules: set[str]) -> None:
     whole = {"object": "chat.completion", "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}
-    parser = ChatCompletionParser()
-    parser.feed(json.dumps(whole).encode())
-    parser.close()
-    assert parser.completion().reasoning == "T"
+    assert parsed(json.dumps(whole).encode()).completion().reasoning == "T"
 
 
 DETAIL = {"type": TEXT, "text": "a"}

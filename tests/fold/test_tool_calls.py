@@ -9,6 +9,7 @@ import pytest
 from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, custom, feed, noted, on_wire, read
 from cases import each_case
 from made_up_ids import MADE_UP
+from parsed_bodies import parsed
 from shared_data import shared_data
 
 from chunkfold import AnomalyNoted, ChatCompletionParser, ChoiceFinished
@@ -267,6 +268,14 @@ def test_a_thought_signature_stays_on_its_call(deltas) -> None:
 # Calls with nothing in them
 
 
+CALL = {"index": 0, "id": "a", "function": {"name": W, "arguments": ONE}}
+
+
+def whole(call: dict[str, Any], **choice: Any) -> bytes:
+    """A chunk whose message has the call."""
+    return event({**HEAD, "choices": [{"message": {"tool_calls": [call]}, **choice}]})
+
+
 EMPTY_CALL = {"id": "", "type": "", "function": {"name": "", "arguments": ""}}
 
 
@@ -305,10 +314,7 @@ def test_a_call_with_nothing_in_it_adds_none_to_those_that_came() -> None:
 
 
 def test_a_whole_message_has_its_calls_although_the_deltas_had_empty_ones() -> None:
-    message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": ONE}}]}
-    parser = ChatCompletionParser()
-    parser.feed(delta(content="", tool_calls=[EMPTY_CALL]) + event({**HEAD, "choices": [{"message": message}]}))
-    parser.feed(delta("tool_calls") + DONE)
+    parser = parsed(delta(content="", tool_calls=[EMPTY_CALL]) + whole(CALL) + delta("tool_calls") + DONE)
     assert calls(parser.completion()) == [("a", W, ONE)]
 
 
@@ -317,17 +323,11 @@ def test_a_whole_message_has_its_calls_although_the_deltas_had_empty_ones() -> N
 
 def ended(*choices: dict[str, Any]) -> ChatCompletionParser:
     """A parser that read one chunk with these choices, and [DONE]."""
-    parser = ChatCompletionParser()
-    parser.feed(event({**HEAD, "choices": [*choices]}) + DONE)
-    parser.raise_error()
-    return parser
+    return parsed(event({**HEAD, "choices": [*choices]}) + DONE)
 
 
 def choice(index: int, finish_reason: str, **sent: Any) -> dict[str, Any]:
     return {"index": index, "delta": {"content": "Hi", **sent}, "finish_reason": finish_reason}
-
-
-CALL = {"index": 0, "id": "a", "function": {"name": W, "arguments": ONE}}
 
 
 @pytest.mark.parametrize("word", ["tool_calls", "function_call", "tool_use"])
@@ -364,9 +364,7 @@ def test_calls_are_not_missing_before_the_end() -> None:
 
 
 def test_the_calls_of_a_whole_message_are_not_missing() -> None:
-    parser = ChatCompletionParser()
-    message = {"tool_calls": [{"id": "a", "function": {"name": W, "arguments": ONE}}]}
-    parser.feed(event({**HEAD, "choices": [{"message": message, "finish_reason": "tool_calls"}]}) + DONE)
+    parser = parsed(whole(CALL, finish_reason="tool_calls") + DONE)
     assert noted(parser) == set()
     assert calls(parser.completion()) == [("a", W, ONE)]
 
@@ -405,9 +403,6 @@ def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: st
 
 
 def test_a_web_search_behind_litellm_is_the_servers() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(shared_data("recordings-2/litellm__anthropic-web.sse").read_bytes())
-    parser.close()
-    (choice,) = parser.completion().choices
+    (choice,) = parsed(shared_data("recordings-2/litellm__anthropic-web.sse").read_bytes()).completion().choices
     assert (choice.outcome, choice.message.content) == ("stop", "Found.")
     assert [(call.name, call.is_server_side) for call in choice.message.tool_calls] == [("web_search", True)]

@@ -9,14 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_recordings import HOSTILE
 from own_process import loaded_by
+from parsed_bodies import parsed
 from shown_html import ACTING, ShownHtml
 
-from chunkfold import (
-    ChatCompletion,
-    ChatCompletionMessage,
-    ChatCompletionParser,
-    Choice,
-)
+from chunkfold import ChatCompletion, ChatCompletionMessage, Choice
 from chunkfold.models.html import Html, escaped, tag
 from chunkfold.testing import choice, chunk, delta, fragment, usage
 
@@ -26,10 +22,7 @@ ALLOWED_ATTRIBUTES = {"style", "class", "dir", "scope"}
 
 
 def read(*body: bytes) -> ChatCompletion:
-    parser = ChatCompletionParser()
-    parser.feed(b"".join(body))
-    parser.close()
-    return parser.snapshot
+    return parsed(b"".join(body)).snapshot
 
 
 def shown(completion: ChatCompletion) -> ShownHtml:

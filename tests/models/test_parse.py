@@ -8,6 +8,7 @@ from cases import each_case
 from hypothesis import given
 from json_beginnings import NEAR_JSON, NEVER, answer, can_become_json, is_json, refused
 from json_types import City, Everything, Trip
+from parsed_bodies import parsed
 from pydantic import BaseModel, Field, ValidationError
 
 from chunkfold import ChatCompletionMessage, ChatCompletionParser, Function, ParseError
@@ -69,9 +70,7 @@ def test_blanks_at_the_end_of_an_open_string_belong_to_it() -> None:
 
 
 def test_content_of_a_wrong_type_is_no_text() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(delta("stop", content=5))
-    assert parser.snapshot.message.parse_partial() is None
+    assert parsed(delta("stop", content=5)).snapshot.message.parse_partial() is None
 
 
 # `parse`

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from cases import each_case
 from made_up_ids import MADE_UP, shown_id
+from parsed_bodies import parsed
 from sent_back import RICH, SIGNATURE, TEXT, completion_of, param_of, part
 from shared_data import shared_data
 
-from chunkfold import ChatCompletionMessage, ChatCompletionParser, ChatCompletionStream, OneChoice
+from chunkfold import ChatCompletionMessage, ChatCompletionStream, OneChoice
 
 
 def calls_of(*fragments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -194,10 +195,7 @@ RECORDED = {
 @pytest.mark.parametrize(("name", "expected"), RECORDED.values(), ids=RECORDED)
 def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any], is_option: bool) -> None:
     body = shared_data(f"recordings-2/{name}.sse").read_bytes()
-    parser = ChatCompletionParser(one_choice=is_option, transforms=[] if is_option else [OneChoice()])
-    parser.feed(body)
-    parser.close()
-    message = parser.snapshot.message
+    message = parsed(body, one_choice=is_option, transforms=[] if is_option else [OneChoice()]).snapshot.message
     assert message.reasoning == (None if name.endswith("-web") else "Let me think.")
     assert message.to_param() == {"role": "assistant", **expected}
     again = ChatCompletionMessage.model_validate_json(message.model_dump_json())

@@ -237,19 +237,6 @@ def test_random_bytes_raise_nothing_but_our_errors(data: bytes, start: bytes) ->
     check(start + data + b"\n\n", [len(data) // 2])
 
 
-EDITS = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 12), st.binary(max_size=4)), min_size=1, max_size=4)
-
-
-@often
-@given(st.lists(st.sampled_from(sorted(BODIES.values())), min_size=1, max_size=3), EDITS)
-def test_mutated_bodies_raise_nothing_but_our_errors(bodies: list[bytes], edits: list[tuple[int, int, bytes]]) -> None:
-    body = b"".join(bodies)
-    for start, removed, inserted in edits:
-        place = start % (len(body) + 1)
-        body = body[:place] + inserted + body[place + removed :]
-    check(body, [len(body) // 2])
-
-
 TEXTS = st.text(st.characters(), max_size=4) | st.sampled_from(
     ["\ud83d", "\ude00", "", "0", " 5 ", "stop", "error", "{}"]
 )
