@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from folded_payloads import chunk, fold, noted, read_all, said
-from shared_data import shared_data
+from folded_payloads import chunk, fold, noted, said
 
 LISTS = {
     "images": (lambda items: chunk({"images": items}), lambda choice: choice.message.images),
@@ -130,14 +129,6 @@ def test_unknown_keys_of_logprobs_are_kept_and_null_is_none() -> None:
     assert choice.logprobs.model_dump() == {"content": None, "refusal": None, "x": 2}
 
 
-def test_token_ids_of_a_choice_extend() -> None:
-    """vLLM's `return_token_ids`."""
-    parser, _ = read_all(shared_data("recordings-2/vllm__token_ids.sse").read_bytes())
-    (choice,) = parser.completion().choices
-    assert choice.model_extra["token_ids"] == [726, 18, 1111, 1120, 1244, 328, 300, 428, 20, 2]
-    assert (parser.completion().model_extra or {})["prompt_token_ids"] == [*range(10, 30)]
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -146,7 +137,8 @@ def test_token_ids_of_a_choice_extend() -> None:
         pytest.param([[1], "x"], "x", id="another value is an unknown key"),
     ],
 )
-def test_token_ids(values: list[Any], expected: Any) -> None:
+def test_token_ids_of_a_choice_extend(values: list[Any], expected: Any) -> None:
+    """vLLM's `return_token_ids`."""
     (choice,) = fold(*(chunk({}, choice={"token_ids": one}) for one in values), *said({})).completion().choices
     assert choice.model_extra == {"token_ids": expected}
 

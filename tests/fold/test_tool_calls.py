@@ -10,7 +10,6 @@ from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, check, custom, fe
 from cases import each_case
 from made_up_ids import MADE_UP
 from parsed_bodies import parsed
-from shared_data import shared_data
 
 from chunkfold import AnomalyNoted, ChatCompletionParser, ChoiceFinished
 from chunkfold.testing import DONE, HEAD, delta, event
@@ -400,9 +399,3 @@ def test_stop_beside_calls_that_the_server_ran_means_stop(fragments, outcome: st
     assert choice.outcome == outcome
     assert [event.outcome for event in events if isinstance(event, ChoiceFinished)] == [outcome]
     assert any(not call.is_server_side for call in choice.message.tool_calls) is (outcome == "tool_calls")
-
-
-def test_a_web_search_behind_litellm_is_the_servers() -> None:
-    (choice,) = parsed(shared_data("recordings-2/litellm__anthropic-web.sse").read_bytes()).completion().choices
-    assert (choice.outcome, choice.message.content) == ("stop", "Found.")
-    assert [(call.name, call.is_server_side) for call in choice.message.tool_calls] == [("web_search", True)]

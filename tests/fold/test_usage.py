@@ -169,9 +169,3 @@ def test_usage_after_the_finish_reason() -> None:
     parser = fold(*said({"content": "a"}), {"choices": [], "usage": {"total_tokens": 4}})
     assert parser.completion().usage.total_tokens == 4
     assert noted(parser) == {"CF206"}  # the trailer has no object
-
-
-def test_a_wrong_type_in_the_usage_of_a_choice_is_noted() -> None:
-    parser = fold(chunk({"content": "a"}, choice={"usage": {"prompt_tokens": "many"}}), chunk({}, finish_reason="stop"))
-    assert parser.completion().usage.model_dump(exclude_unset=True) == {"raw_values": {"prompt_tokens": "many"}}
-    assert noted(parser) == {"CF209"}

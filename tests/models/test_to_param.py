@@ -202,17 +202,6 @@ def test_what_a_recorded_provider_needs_back(name: str, expected: dict[str, Any]
     assert again.to_param() == message.to_param()
 
 
-def test_what_copilot_needs_back() -> None:
-    name = "github-copilot__codecompanion.nvim__copilot-tools-streaming-reasoning"
-    body = shared_data(f"recordings-2/{name}.sse").read_bytes()
-    message = ChatCompletionStream([body]).read().message
-    param = message.to_param()
-    assert param["reasoning_text"] == message.reasoning
-    assert str(message.reasoning).startswith("**Discovering Update Scope**")
-    assert param["reasoning_opaque"].startswith("lgxMQq0m/J6c")
-    assert [one["id"] for one in param["tool_calls"]] == ["call_MHxoeW9qWnVicVd6R0FkMFZ3UWw"]
-
-
 def databricks(*summary: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", **one} for one in summary]}]}
 

@@ -117,6 +117,9 @@ TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "what only begins like a tag, before a list of parts":
         ([chunk(choice("a <")), chunk(choice([{"type": "text", "text": "b"}], "stop"))], "a <b", ""),
     "beside half a character": (contents(["<think>\ud83d", "\ude00</think>\ud83d", "\ude00"]), "😀", "😀"),
+    # Was once wrong: the rest of the first text came after the second text, and after the finish reason.
+    "an index that comes twice in a chunk":
+        ([chunk(choice("a<think>b"), choice("c</think>d", "stop"), choice("x", index=1))], "ad", "bc"),
     **{f"beside a wrong {name}": ([chunk(choice("<think>a</think>b", "stop"), **{name: value})], "b", "a")
        for name, value in (("created", "now"), ("id", 7), ("model", {}))},
     **{f"over deltas, beside the finish reason {word!r}":
@@ -131,6 +134,7 @@ def test_think_tags_beside_other_fields(payloads: list[dict[str, Any]], text: st
     chunks += parser.close()
     assert (parser.snapshot.text, parser.snapshot.reasoning) == (text, reasoning)
     adds_up(parser, chunks)
+    assert "CF505" not in noted(parser)
 
 
 @pytest.mark.parametrize("name", ["delta", "message"])
@@ -172,15 +176,6 @@ def test_choices_of_one_chunk_are_split_together() -> None:
     assert {(one.message.reasoning, one.message.content) for one in parser.snapshot.choices} == {
         (f"b{index}", "ac") for index in range(100)
     }
-
-
-def test_an_index_that_comes_twice_in_a_chunk_keeps_its_order() -> None:
-    """Was once wrong: the rest of the first text came after the second text, and after the finish reason."""
-    payload = chunk(choice("a<think>b"), choice("c</think>d", "stop"), choice("x", index=1))
-    parser, chunks = read([payload], ThinkTags())
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("ad", "bc")
-    assert "".join(one.text for one in chunks) == "ad"
-    assert "CF505" not in noted(parser)
 
 
 OTHER_OUTPUT = [

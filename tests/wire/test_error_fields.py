@@ -549,14 +549,6 @@ def test_message(body: Any, message: str) -> None:
     assert str(error) == message
 
 
-def test_a_message_is_escaped_and_kept_raw() -> None:
-    """The exception's text is fit for a terminal; the message is what was sent."""
-    error = failure({"error": {"message": "a\nb\x1b[31m"}})
-    assert error.message == "a\nb\x1b[31m"
-    assert str(error).isprintable()
-    assert str(error).startswith("a")
-
-
 @each_case(
     ("message", "shown"),
     [
