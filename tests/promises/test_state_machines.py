@@ -1,8 +1,8 @@
-"""The calls of each layer in any order: bytes of any kind between them, and after each call a model to compare with.
+"""The calls of a parser in any order: bytes of any kind between them, and after each call a model to compare with.
 
-The parser is held to another parser that gets all its bytes at once; the accumulator to another one that folds all its
-chunks anew. So whatever was called before, what can be seen is what the bytes so far mean. The decoder has less to be
-called: `test_event_stream` holds it, in any cut, to the standard written out plainly.
+It is held to another parser that gets all its bytes at once. So whatever was called before, what can be seen is what the
+bytes so far mean. The layers below have less to be called: `test_event_stream` holds the decoder, in any cut, to the
+standard written out plainly, and `invariants` fold all chunks anew.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,6 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
     RuleBasedStateMachine,
     initialize,
     invariant,
@@ -22,7 +21,6 @@ from hypothesis.stateful import (
 )
 from invariants.events import check_events
 from invariants.holding import plain
-from invariants.layers import check_payloads
 from invariants.readings import Options, Reading, check_running, has_output
 from invariants.values import check_completion, check_error
 from made_streams import ERROR, EVENTS, STOP
@@ -34,13 +32,10 @@ from chunkfold import (
     ChatCompletionEvent,
     ChatCompletionParser,
     ChunkfoldError,
-    EventStreamDecoder,
     StreamEnd,
     StreamStalledError,
     ThinkTags,
-    parse_payload,
 )
-from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import DONE, HEAD, ManualClock, choice, chunk, cut, delta, event
 
 BOM = b"\xef\xbb\xbf"
@@ -284,82 +279,9 @@ class ParserMachine(RuleBasedStateMachine):
             check_events(Reading(self.parser, Options(), events=self.events))
 
 
-# Payloads and the accumulator
-
-
-class AccumulatorMachine(RuleBasedStateMachine):
-    """An accumulator beside all chunks that it was given: those that payloads bring, as they come."""
-
-    chunks = Bundle("chunks")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.accumulator = StreamFold()
-        self.folded: list[ChatCompletionChunk] = []
-        self.finishes = 0
-        self.snapshots: list[tuple[ChatCompletion, str]] = []
-
-    @rule(target=chunks, body=whole_events(2) | whole_events(2) | garbage())
-    def read(self, body: bytes) -> list[ChatCompletionChunk]:
-        check_payloads(body)
-        decoder = EventStreamDecoder()
-        return [chunk for one in decoder.feed(body) for chunk in parse_payload(one).chunks]
-
-    @precondition(lambda self: not self.finishes)
-    @rule(several=chunks)
-    def add(self, several: list[ChatCompletionChunk]) -> None:
-        for one in several:
-            before = plain(one)
-            known = self.accumulator.output_size
-            self.accumulator.add(one)
-            self.folded.append(one)
-            assert plain(one) == before
-            assert self.accumulator.output_size >= known
-
-    @rule()
-    def look_at_the_snapshot(self) -> None:
-        snapshot = self.accumulator.snapshot
-        self.snapshots.append((snapshot, plain(snapshot)))
-
-    @rule()
-    def compact(self) -> None:
-        self.accumulator.compact()
-
-    @precondition(lambda self: self.folded)
-    @rule()
-    def finish(self) -> None:
-        last = self.accumulator.finish()
-        assert not (last and self.finishes)
-        self.finishes += 1
-
-    @invariant()
-    def it_is_what_the_chunks_mean(self) -> None:
-        fresh = StreamFold()
-        for one in self.folded:
-            fresh.add(one)
-        if self.finishes:
-            fresh.finish()
-        accumulator, snapshot = self.accumulator, self.accumulator.snapshot
-        assert plain(snapshot) == plain(fresh.snapshot)
-        assert accumulator.chunks == fresh.chunks
-        assert accumulator.output_size == fresh.output_size
-        assert accumulator.has_output == (accumulator.output_size > 0)
-        reasons = [one.finish_reason for one in snapshot.choices]
-        assert accumulator.all_finished == (bool(reasons) and all(reasons))
-
-    def teardown(self) -> None:
-        for snapshot, shown in self.snapshots:
-            assert plain(snapshot) == shown
-
-
-MACHINES = {"parser": (ParserMachine, 6), "accumulator": (AccumulatorMachine, 12)}
-
-
-@pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.slow)])
-def test_calls_in_any_order(name: str, times: int) -> None:
-    machine, examples = MACHINES[name]
+@pytest.mark.parametrize("examples", [6, pytest.param(48, marks=pytest.mark.slow)])
+def test_calls_in_any_order(examples: int) -> None:
     # No deadline: the machine may be busy. Explaining a failure would take minutes.
     phases = [phase for phase in Phase if phase is not Phase.explain]
-    often = settings(max_examples=examples * times, stateful_step_count=30, deadline=None, phases=phases)
-    run_state_machine_as_test(machine, settings=often)
+    often = settings(max_examples=examples, stateful_step_count=30, deadline=None, phases=phases)
+    run_state_machine_as_test(ParserMachine, settings=often)
