@@ -103,7 +103,6 @@ def test_changing_a_snapshot_changes_no_later_one(is_over: bool) -> None:
 
 @pytest.mark.parametrize("count", [3, 60])  # of 60 alike events a template is learned
 def test_a_copy_continues_independently(count: int) -> None:
-    """Was once wrong: what was fed to a copy was folded into the original."""
     texts = [f" {number}" for number in range(2 * count)]
     parser = ChatCompletionParser()
     for text in texts[:count]:

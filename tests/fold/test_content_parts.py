@@ -120,7 +120,6 @@ def test_a_text_part_without_text_is_nothing(part: dict[str, Any]) -> None:
 
 
 def test_a_text_part_with_more_values_is_kept_as_sent() -> None:
-    """Was once wrong: citations beside a text were lost."""
     cited = {"type": "text", "text": "b", "citations": [{"url": "u"}]}
     empty = {"type": "text", "text": "c", "annotations": [], "id": None}
     message = (

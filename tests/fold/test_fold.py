@@ -88,7 +88,6 @@ def of_kind(choices: bytes, *texts: bytes, head: bytes = PLAIN_HEAD) -> bytes:
 
 
 def test_half_a_pair_stands_before_the_text_behind_it() -> None:
-    """Was once wrong: text that came behind half a pair was folded before it."""
     assert_the_same(FIRST + HELLO * 3 + delta(content="\ud83d") + HELLO * 2 + STOP + DONE)
     assert_the_same(FIRST + HELLO * 3 + delta(content="\ud83d", index=1) + HELLO * 2 + STOP + DONE)
     assert_the_same(FIRST + delta(content="\ud83d") + delta(content="a\ude00") + HELLO * 3 + STOP + DONE)
@@ -117,7 +116,6 @@ def test_what_stands_beside_a_text_is_said_anew(name: str) -> None:
 
 
 def test_where_an_anomaly_of_the_end_stands() -> None:
-    """Was once wrong: at the last event that the shortcut did not take."""
     headless = event({"object": HEAD["object"], "choices": [choice(content="a")]})
     assert_the_same(headless * 9)
     assert_the_same(delta("stop", 1) + HELLO * 9)
@@ -216,7 +214,6 @@ def test_adding_the_usual_chunk_is_adding_a_chunk(body: bytes) -> None:
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_empty_text_is_a_text(strict: bool) -> None:
-    """Was once wrong: the content was null where nobody watched, and empty where somebody did."""
     parser = ChatCompletionParser(strict=strict)
     parser.feed(delta(role="assistant") + delta(content="") + STOP + DONE)
     assert parser.completion().message.content == ""

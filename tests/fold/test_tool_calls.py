@@ -194,7 +194,6 @@ def test_a_custom_tool_keeps_a_type_of_the_providers_own() -> None:
 
 @each_case(("function", "custom", "type_"), BOTH)
 def test_of_a_function_and_a_custom_tool_the_empty_one_is_none(function: Any, custom: Any, type_: str) -> None:
-    """Was once wrong: an unknown key of the tool was taken for the arguments of the function."""
     whole, empty = ("custom", "function") if type_ == "custom" else ("function", "custom")
     sent = {"function": function, "custom": custom}
     for fragment in ({"index": 0, "id": "a", "type": "function"}, {"index": 0, "id": "a"}):

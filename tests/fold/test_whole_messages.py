@@ -152,7 +152,6 @@ GAPS_IN_A_LIST = {
 def test_a_content_list_of_a_message_fills_gaps_part_by_part(
     delta: dict[str, Any], content: list[Any], expected: tuple[Any, ...]
 ) -> None:
-    """Was once wrong: an image beside streamed text was lost."""
     parser = ChatCompletionParser()
     parser.feed(b"".join(sse(chunk(delta), whole({"content": content}), done=False)))
     running = parser.snapshot.message

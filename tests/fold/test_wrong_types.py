@@ -99,7 +99,6 @@ def test_what_has_a_default_keeps_its_raw_value_beside_it() -> None:
 
 
 def test_a_raw_value_of_audio_is_beside_one_that_is_right() -> None:
-    """Was once wrong: the last one counted, so that the audio lost its id, or what was kept beside it."""
     wrong: dict[str, Any] = {"id": 5, "data": 5, "transcript": [], "expires_at": 1.5}
     right = {"id": "au", "data": "YQ==", "transcript": "a", "expires_at": 1}
     for pieces in ([wrong, right], [right, wrong]):

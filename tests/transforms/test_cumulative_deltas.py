@@ -105,7 +105,6 @@ def test_texts_in_lists_may_be_cumulative_too() -> None:
 
 
 def test_bare_texts_in_lists_may_be_cumulative_too() -> None:
-    """Was once wrong: they were taken for real deltas."""
     lists: list[list[Any]] = [["a"], ["a", "bc"], ["a", {"type": "text", "text": "bcd"}, "e"]]
     parser, chunks = read([chunk(choice(texts)) for texts in lists], CumulativeDeltas())
     assert [one.text for one in chunks] == ["a", "bc", "de"]

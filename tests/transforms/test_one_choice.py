@@ -67,7 +67,6 @@ def test_one_message_of_several_choices_of_one_chunk() -> None:
 
 
 def test_a_finish_reason_beside_a_tool_message_does_not_end_the_one_choice() -> None:
-    """Was once wrong: an answer that was cut counted as finished."""
     parser = ChatCompletionParser(transforms=[OneChoice()])
     found = choice("[1]", "stop", role="tool")
     parser.feed(b"".join(sse(chunk(choice("Hi")), chunk(found), chunk(choice("!")), done=False)))
@@ -126,7 +125,6 @@ def test_two_of_them_in_one_chunk_stay_apart(delta: Any, view: Any) -> None:
 
 
 def test_a_tool_message_in_another_index_is_not_another_answer() -> None:
-    """Was once wrong: the choices stayed apart, so that the one of the tool never finished."""
     found = {"role": "tool", "tool_call_id": "call_a", "content": "[1]"}
     parser, _ = merged([chunk(choice("Hi"), choice(index=1, **found)), chunk(choice(None, "stop"))])
     [answer] = parser.completion().model_dump()["choices"]

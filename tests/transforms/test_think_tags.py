@@ -169,7 +169,6 @@ def test_think_tags_split_the_choices_of_an_event_a_thousand_times_in_all() -> N
 
 
 def test_choices_of_one_chunk_are_split_together() -> None:
-    """Was once wrong: thousands of choices in one event were thousands of chunks."""
     payload = chunk(*(choice(f"a<think>b{index}</think>c", "stop", index) for index in range(100)))
     parser, chunks = read([payload], ThinkTags())
     assert [len(one.choices) for one in chunks] == [100, 100, 100]
@@ -190,7 +189,6 @@ OTHER_OUTPUT = [
 
 @each_case("other", OTHER_OUTPUT)
 def test_what_think_tags_hold_back_comes_before_other_output(other: dict[str, Any]) -> None:
-    """Was once wrong: text that only looked like a tag was moved after a tool call."""
     parser, chunks = read([chunk(choice("a <thi")), chunk(choice(**other))], ThinkTags())
     assert parser.snapshot.message.parts[0] == TextPart("a <thi")
     assert [one.text for one in chunks if one.text] == ["a ", "<thi"]
@@ -220,7 +218,6 @@ def test_what_think_tags_hold_back_of_a_thought_comes_before_reasoning() -> None
 def test_a_tool_message_is_not_part_of_the_text_around_it(
     texts: list[str], transform: Transform | None, reasoning: str
 ) -> None:
-    """Was once wrong: a tag in a search result hid the answer behind it."""
     first, last = texts
     found = {"role": "tool", "tool_call_id": "call_a", "content": "a <think> tag"}
     payloads = [chunk(choice(first)), chunk(choice(**found)), chunk(choice(last, "stop"))]

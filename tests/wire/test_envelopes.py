@@ -242,7 +242,6 @@ def is_chunk(payload: Any) -> bool:
     ids=["letters", "digits", "beyond ASCII", "one that is known at its beginning"],
 )
 def test_a_very_long_word_is_not_searched(word: str) -> None:
-    """Was once wrong: seconds, and ten times its memory."""
     for body in ({"code": word}, {"type": word}, {"message": "m", "status": word}, {"finish_reason": word}):
         with traced() as memory:
             status = api_error(body, body).status_code

@@ -119,7 +119,6 @@ def test_of_an_error_event_of_several_lines_each_byte_is_noted_once(behind: byte
     ],
 )
 def test_an_error_in_a_block_with_other_lines(block: bytes, text: str) -> None:
-    """Was once wrong: where every choice had finished, nothing told of the error."""
     body = data(chunk("", "stop")) + block
     for size in (len(body), 1, 5):
         parser = parsed(body, size)
@@ -130,7 +129,6 @@ def test_an_error_in_a_block_with_other_lines(block: bytes, text: str) -> None:
     "first", [b'{"choices":[]}', b'{"choices":null,"model":""}', b'{"id":"","choices":[],"prompt_filter_results":[]}']
 )
 def test_an_error_event_may_begin_with_a_chunk_without_choices(first: bytes) -> None:
-    """Was once wrong: that chunk was the error, and the text behind it was lost."""
     lines = b"data: " + first + b"\n" + data(chunk("a")).rstrip() + b'\ndata: {"message":"m"}\n'
     for last in (b"", b"data: [DONE]\n"):
         parser = parsed(b"event: error\n" + lines + last + b"\n")
@@ -195,7 +193,6 @@ LAST = b"data: [DONE]\n"
     ],
 )
 def test_an_error_beside_data(error: bytes, before: bytes, behind: bytes, text: str) -> None:
-    """Was once wrong: as a field it was lost, and a `[DONE]` of the same block hid it."""
     block = before + error + behind
     for ending in (block + b"\n", block, block.removesuffix(b"\n")):
         for line_end in (b"\n", b"\r\n", b"\r"):
@@ -206,7 +203,6 @@ def test_an_error_beside_data(error: bytes, before: bytes, behind: bytes, text: 
 
 
 def test_an_error_beside_data_is_one_in_strict_mode() -> None:
-    """Was once wrong: strict mode refused what else the block had."""
     for lines in (CHUNK + A_FIELD, CHUNK * 2 + A_FIELD, A_BARE_ERROR + CHUNK * 2 + LAST):
         for ending in (b"\n", b""):
             parser = parsed(lines + ending, strict=True)
@@ -235,7 +231,6 @@ def test_the_data_of_an_error_event_comes_before_an_error_beside_it() -> None:
 
 
 def test_the_callback_gets_the_event_beside_an_error() -> None:
-    """Was once wrong: without its `[DONE]`, or not at all."""
     for lines, texts in ((CHUNK + LAST, ["a"]), (LAST, []), (CUT_CHUNK, [])):
         seen: list[tuple[bytes, list[str]]] = []
         parsed(

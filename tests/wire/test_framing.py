@@ -111,7 +111,6 @@ def test_an_error_with_usage_is_a_chunk_if_it_has_choices(more: dict[str, Any], 
 @each_case("before", [b"", b"data:\n", b": ping\n\n", b"event: message\n"])
 @each_case("size", [1, 10**6])
 def test_so_is_the_first_chunk(before: bytes, size: int) -> None:
-    """Was once wrong: it was not told, although it counted as emitted."""
     told: list[str] = []
     _, second, done = sse(A, B)
     body = before + compact(A) + b"\n\n" + second + done
@@ -286,7 +285,6 @@ def test_of_two_errors_before_a_stream_the_first_counts() -> None:
 
 
 def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back() -> None:
-    """Was once wrong: the stream failed."""
 
     class Last:
         def __init__(self) -> None:
@@ -309,7 +307,6 @@ def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back()
     ids=["a completion", "an error"],
 )
 def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, Any], end: str) -> None:
-    """Was once wrong: it was lost, and the stream was `empty`."""
     sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 20] * 30_000}, indent=1).encode()
     assert parsed(sent).end == end
     assert parsed(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not read
@@ -331,7 +328,6 @@ UNREAD = [
 
 @pytest.mark.parametrize("unread", UNREAD, ids=[repr(one[:40]) for one in UNREAD])
 def test_json_without_the_field_that_cannot_be_read_is_unexplained(unread: bytes) -> None:
-    """Was once wrong: it was ignored without a note, and a `[DONE]` after it made the stream `done`."""
     first, done = sse(A)
     for size in (2**16, 2**24):
         parser = parsed(first + unread + done, size)
