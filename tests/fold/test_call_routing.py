@@ -13,7 +13,6 @@ from invariants import check as check_promises
 from made_up_ids import MADE_UP
 
 from chunkfold import ChatCompletion, ChatCompletionParser
-from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.testing import DONE, delta
 
 # The rules, one by one
@@ -339,29 +338,6 @@ def test_an_index_is_a_key_and_never_a_position(indexes: list[Any], rules: set[s
     check(pieces, PLAIN, rules)
 
 
-def routed(first: Any, second: Any) -> tuple[ToolCalls, ToolCalls]:
-    """The calls after the first fragment, and a copy for routing after the second."""
-    sent = delta(tool_calls=[on_wire(first), on_wire(second)])
-    one, other = ChatCompletionParser().feed(sent)[0].choices[0].delta.tool_calls or ()
-    calls = ToolCalls(0)
-    calls.route(one)
-    calls.calls[0].arguments.write(ONE)
-    copy = calls.without_texts()
-    copy.route(other)
-    return calls, copy
-
-
-def test_a_copy_for_routing_has_names_of_its_own_and_no_arguments() -> None:
-    calls, copy = routed((0, "a", "get_", ...), (0, ..., "weather", ...))
-    for one, name, arguments in ((calls, "get_", ONE), (copy, "get_weather", "")):
-        assert [(call.name, call.arguments.getvalue()) for call in one.calls] == [(name, arguments)]
-
-
-def test_a_copy_for_routing_knows_the_empty_object() -> None:
-    _, copy = routed((..., ..., W, {}), (..., ..., T, {}))
-    assert [call.name for call in copy.calls] == [W, T]
-
-
 @each_case(
     ("deltas", "expected"),
     [
@@ -413,6 +389,10 @@ HALVES = {
         [*((..., "a", W, '"'), (..., "b", W, '"'), (..., "a", ..., "\ud83d"), (..., "b", ..., "\ud83d")),
          *((..., "a", ..., "\ude00"), (..., "c", W, ONE), (..., "b", ..., "\ude00"), (..., "b", ..., '"'), (..., "a", ..., '"'))],
         [("a", W, '"😀"'), ("b", W, '"😀"'), ("c", W, ONE)]),
+    "a name in pieces": ([(0, "a", "get_", ...), (0, ..., "weather", '"\ud83d'), (0, ..., ..., '\ude00"')],
+        [("a", W, '"😀"')]),
+    "another name after an empty object": ([(..., ..., W, {}), (..., ..., T, '"\ud83d'), (..., ..., ..., '\ude00"')],
+        [(MADE_UP, W, "{}"), (MADE_UP, T, '"😀"')]),
     "side by side": ([BEGUN, *([half, half] for half in BARE_HALVES)], [("a", W, '"😀"'), ("b", W, '"😀"')]),
     "behind a fragment with nothing in it": (
         [[(..., ..., ..., ...), (..., "a", W, '"\ud83d')], BARE_HALVES[1]], [("a", W, '"😀"')]),

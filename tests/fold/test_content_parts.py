@@ -3,13 +3,11 @@
 from typing import Any
 
 from cases import each_case
-from folded_payloads import REASONING_PART, THINKING, chunk, fold, noted, read_all, said
+from folded_payloads import THINKING, chunk, fold, noted, read_all, said
 from transformed import read
 
 from chunkfold import (
     ChatCompletion,
-    ChatCompletionAccumulator,
-    ChatCompletionChunk,
     ChatCompletionParser,
     ContentPart,
     ImageReceived,
@@ -137,12 +135,3 @@ def test_a_text_part_with_more_values_is_kept_as_sent() -> None:
         {"type": "text", "text": "d"},
     ]
     assert [part.type for part in message.parts] == ["text"]
-
-
-def test_many_pieces_of_a_part_are_joined_now_and_then() -> None:
-    accumulator = ChatCompletionAccumulator()
-    for _ in range(3_000):
-        accumulator.add(ChatCompletionChunk.model_validate(chunk({"content": [REASONING_PART]})))
-    message = accumulator.snapshot.message
-    assert message.reasoning == "T" * 3_000
-    assert message.content_parts == [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "T" * 3_000}]}]
