@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from made_up_ids import MADE_UP, shown_id
-from parsed_bodies import parsed
+from parsed_bodies import noted, parsed
 
 from chunkfold import RULES, Anomaly, APIError, ChatCompletionParser, InvalidStreamError, Rule, StreamEnd
 from chunkfold.anomaly_log import AnomalyLog
@@ -25,10 +25,6 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "providers.md"
 GOLDEN = Path(__file__).parent / "golden"
 BY_ID = {rule.id: rule for rule in RULES}
-
-
-def noted(parser: ChatCompletionParser) -> dict[str, int]:
-    return {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies}
 
 
 # The ids

@@ -15,6 +15,11 @@ def parsed(body: bytes, size: int | None = None, **options: Any) -> ChatCompleti
     return parser
 
 
+def noted(parser: ChatCompletionParser) -> dict[str, int]:
+    """How often each rule was noted, by its id."""
+    return {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies}
+
+
 def decoded(body: bytes) -> list[ServerSentEvent]:
     """The events of a body that ends behind one."""
     decoder = EventStreamDecoder()

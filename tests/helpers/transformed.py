@@ -35,10 +35,6 @@ def contents(texts: Sequence[str], index: int = 0, finish_reason: str | None = "
     return [chunk(choice(text, finish_reason if at == last else None, index)) for at, text in enumerate(texts)]
 
 
-def noted(parser: ChatCompletionParser) -> dict[str, int]:
-    return {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies}
-
-
 def adds_up(parser: ChatCompletionParser, chunks: list[ChatCompletionChunk]) -> None:
     """What was handed out bit by bit is what there is at the end."""
     assert "".join(chunk.text for chunk in chunks) == parser.snapshot.text

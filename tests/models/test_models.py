@@ -79,33 +79,23 @@ CHUNK: dict[str, Any] = {
     "service_tier": "default",
     "system_fingerprint": "f",
 }
+DELTA = CHUNK["choices"][0]["delta"]
 COMPLETION: dict[str, Any] = {
-    "id": "c",
+    **CHUNK,
     "object": "chat.completion",
-    "created": 1,
-    "model": "m",
     "choices": [
         {
             "index": 0,
             "finish_reason": "tool_calls",
             "message": {
-                "role": "assistant",
-                "content": "a",
-                "refusal": None,
-                "reasoning": "r",
+                **{name: DELTA[name] for name in ("role", "content", "refusal", "reasoning", "annotations", "audio")},
                 "tool_calls": [
-                    {"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-                    {"id": "u", "type": "custom", "custom": {"name": "g", "input": "i"}},
+                    {name: value for name, value in call.items() if name != "index"} for call in DELTA["tool_calls"]
                 ],
-                "annotations": [ANNOTATION],
-                "audio": {"id": "x", "data": "YQ==", "transcript": "t", "expires_at": 2},
             },
             "logprobs": LOGPROBS,
         }
     ],
-    "usage": USAGE,
-    "service_tier": "default",
-    "system_fingerprint": "f",
 }
 
 Path = tuple[str | int, ...]

@@ -206,15 +206,6 @@ def test_parts_of_snapshots() -> None:
         assert not {"text", "reasoning"} & {kind for kind, _ in parts_of(message)}
 
 
-def test_a_part_grows_from_snapshot_to_snapshot() -> None:
-    parser = ChatCompletionParser()
-    grown = []
-    for piece in (text("a"), think("h"), think("m"), text("b"), text("c")):
-        parser.feed(piece)
-        grown.append(parts_of(parser.snapshot.message)[-1])
-    assert grown == [("text", "a"), ("reasoning", "h"), ("reasoning", "hm"), ("text", "b"), ("text", "bc")]
-
-
 # Whole messages
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -16,6 +16,7 @@ import pytest
 from cases import each_case
 from invariants import check
 from invariants.readings import Options, Reading, whole_reading
+from parsed_bodies import noted
 from pydantic import ValidationError
 from shared_data import shared_data
 
@@ -269,11 +270,6 @@ by_name = each_case("name", PATHS)
 of_the_first = each_case("name", NAMES)
 
 
-def noted(reading: Reading) -> dict[str, int]:
-    """How often each rule was noted, by its id."""
-    return {anomaly.rule.id: anomaly.count for anomaly in reading.parser.anomalies}
-
-
 def body_of(name: str) -> bytes:
     return PATHS[name].read_bytes()
 
@@ -433,7 +429,7 @@ def sent_reasoning(delta: dict[str, Any]) -> str:
 @by_options
 def test_what_is_noted(name: str, is_one: bool) -> None:
     rules = right(name, is_one=is_one).rules if name in RIGHT else ANOMALIES.get(name, {})
-    assert noted(whole(name, is_one=is_one)) == rules
+    assert noted(whole(name, is_one=is_one).parser) == rules
 
 
 # What the tables say
@@ -483,7 +479,7 @@ def facts_of(reading: Reading) -> dict[str, Any]:
     sent = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
     return {
         "finish_reasons": list(dict.fromkeys(sent)),
-        "has_done": bool(parser.end and parser.end.complete) and "CF501" not in noted(reading),
+        "has_done": bool(parser.end and parser.end.complete) and "CF501" not in noted(parser),
         "has_error_frame": parser.end == StreamEnd.FAILED,
         "n_choices": len(choices),
         "n_tool_calls": len(calls),

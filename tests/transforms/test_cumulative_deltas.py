@@ -8,7 +8,8 @@ from cases import each_case
 from hypothesis import example, given
 from hypothesis import strategies as st
 from linear import assert_linear
-from transformed import adds_up, call, choice, chunk, contents, grown, noted, read
+from parsed_bodies import noted
+from transformed import adds_up, call, choice, chunk, contents, grown, read
 
 from chunkfold import ChatCompletionChunk, CumulativeDeltas
 

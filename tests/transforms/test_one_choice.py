@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from transformed import adds_up, call, choice, chunk, contents, noted, read
+from parsed_bodies import noted
+from transformed import adds_up, call, choice, chunk, contents, read
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser, OneChoice, ThinkTags
 from chunkfold.fold.stream_fold import StreamFold

@@ -11,7 +11,8 @@ from cases import each_case
 from hypothesis import example, given
 from hypothesis import strategies as st
 from linear import assert_linear
-from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, noted, read, split_whole
+from parsed_bodies import noted
+from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, read, split_whole
 
 from chunkfold import (
     ChatCompletionChunk,

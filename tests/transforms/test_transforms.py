@@ -9,7 +9,8 @@ from cases import each_case
 from fronts import URL
 from hypothesis import given
 from made_transforms import Made
-from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, grown, noted, read, split_whole
+from parsed_bodies import noted
+from transformed import CUTS, TEXTS, adds_up, call, choice, chunk, contents, cut, grown, read, split_whole
 
 import chunkfold
 from chunkfold import (
