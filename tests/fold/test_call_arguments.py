@@ -1,16 +1,14 @@
 """The arguments of tool calls: their text, whether they are whole, and several objects in one call."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, noted, on_wire, read
+from call_fragments import ONE, OPEN, THREE, TWO, T, W, calls, custom, noted, read
 from cases import each_case
-from linear import assert_linear
 from parsed_bodies import parsed
 
-from chunkfold import ChatCompletionAccumulator, ChatCompletionChunk, ParseError
+from chunkfold import ParseError
 from chunkfold.testing import DONE, HEAD, delta, event
 
 # Arguments
@@ -191,23 +189,6 @@ def test_a_custom_tools_input_is_always_whole() -> None:
     parser = read(custom(index=0, id="a", name="f", input=ONE + TWO), custom(index=1, id="b", name="f", input="y"))
     assert [call.custom.input for call in parser.completion().tool_calls] == [ONE + TWO, "y"]
     assert noted(parser) == set()
-
-
-def test_whether_arguments_are_whole_is_judged_a_few_times_only() -> None:
-    """Else each new index would cost as much as all that came."""
-
-    def take(count: int) -> Callable[[], None]:
-        fragments = [(0, "a", W, '{"x":"'), *((number, ..., ..., "}") for number in range(1, count))]
-        chunks = [ChatCompletionChunk.model_validate_json(delta(tool_calls=[on_wire(one)])[6:]) for one in fragments]
-
-        def fold() -> None:
-            accumulator = ChatCompletionAccumulator()
-            for chunk in chunks:
-                accumulator.add(chunk)
-
-        return fold
-
-    assert_linear(take, 1000)
 
 
 def test_arguments_that_are_long_are_not_judged() -> None:

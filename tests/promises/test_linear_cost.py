@@ -53,6 +53,13 @@ def finishing(n: int) -> bytes:
     return b"".join(calls(*((i, f"c{i}", "f", "{}") for i in ten)) for ten in tens(n)) + delta("tool_calls") * n
 
 
+def many_fragments(n: int) -> bytes:
+    """As many fragments for a thousand calls by turns, a hundred to a chunk."""
+    starts = b"".join(calls(*((i, f"c{i}", "f", "") for i in ten)) for ten in tens(1000))
+    chunks = [calls(*((i, None, None, "ab") for i in range(start, start + 100))) for start in range(0, 1000, 100)]
+    return starts + b"".join(chunks) * (n // 1000)
+
+
 GROWTH = {
     "text": Growth(lambda n: delta(content=KILOBYTE) * n),
     "text in small reads": Growth(lambda n: delta(content="word ") * n, 16),
@@ -119,6 +126,11 @@ GROWTH = {
     "anomalies": Growth(lambda n: delta(role="", content="a") * n),
     "many calls and many finish reasons": Growth(finishing),
     "a finish reason with every fragment": Growth(lambda n: BIG_CALL + delta("tool_calls", tool_calls=[fragment(0, None, None, KILOBYTE)]) * n),
+    # Else each new index would cost as much as all that came.
+    "arguments at new indexes": Growth(lambda n: calls((0, "a", "f", '{"x":"')) + b"".join(calls((i, None, None, "}")) for i in range(1, n)), 2**16, 900),
+    # Every delta can say what it adds up to, and none of them holds it.
+    "100,000 texts, a hundred to a chunk": Growth(lambda n: chunk(*[choice(content="ab")] * 100) * (n // 100), small=10_000),
+    "100,000 fragments of a thousand calls": Growth(many_fragments, small=10_000),
     # Was once wrong: every chunk's usage has all of it copied, to see whether it changes.
     "usage of many keys": Growth(lambda n: chunk(usage={f"k{i}": i for i in range(n)}) + chunk(usage={"prompt_tokens": 1}) * n),
 }  # fmt: skip
@@ -149,22 +161,3 @@ def read_events(body: bytes, read_size: int = 4096, *, late: bool = False) -> st
 @pytest.mark.parametrize("growth", GROWTH.values(), ids=GROWTH)
 def test_ten_times_the_body_costs_ten_times_as_much(growth: Growth, read: Callable[[bytes, int], str]) -> None:
     assert_linear(lambda n: partial(read, growth.body(n), growth.read_size), growth.small)
-
-
-def many_texts(n: int) -> bytes:
-    """As many deltas, a hundred to a chunk."""
-    return chunk(*[choice(content="ab")] * 100) * (n // 100)
-
-
-def many_fragments(n: int) -> bytes:
-    """As many fragments for a thousand calls by turns, a hundred to a chunk."""
-    starts = b"".join(calls(*((i, f"c{i}", "f", "") for i in ten)) for ten in tens(1000))
-    chunks = [calls(*((i, None, None, "ab") for i in range(start, start + 100))) for start in range(0, 1000, 100)]
-    return starts + b"".join(chunks) * (n // 1000)
-
-
-@pytest.mark.parametrize("body", [many_texts, many_fragments])
-@pytest.mark.slow
-def test_100_000_deltas(body: Callable[[int], bytes]) -> None:
-    """Every delta can say what it adds up to, and none of them holds it."""
-    assert_linear(lambda n: partial(read_events, body(n)), 10_000)

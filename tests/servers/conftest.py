@@ -29,6 +29,13 @@ PATIENCE = 300.0  # seconds for a start; LiteLLM's imports alone take some
 MODELS = {"anthropic": "claude-3-7-sonnet-20250219", "gemini": "gemini-2.5-flash"}
 
 
+def need(where: str, *packages: str) -> None:
+    """Skip where a package is missing."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"needs {package} ({where})")
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -66,8 +73,7 @@ def answers(url: str) -> bool:
 
 @contextmanager
 def litellm(upstream: Upstream, folder: Path) -> Iterator[tuple[str, dict[str, dict[str, str]]]]:
-    if importlib.util.find_spec("litellm") is None or importlib.util.find_spec("fastapi") is None:
-        pytest.skip("needs litellm[proxy] (`uv run --with`)")
+    need("`uv run --with 'litellm[proxy]'`", "litellm", "fastapi")
     host = upstream.base_url.removesuffix("/v1")
     models = [
         {"model_name": name, "litellm_params": {"model": f"{protocol}/{name}", "api_base": host, "api_key": "none"}}
@@ -109,9 +115,7 @@ def portkey(upstream: Upstream, folder: Path) -> Iterator[tuple[str, dict[str, d
 
 
 def llama_cpp(folder: Path, context: int) -> Iterator[Server]:
-    for package in ("xllamacpp", "gguf"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"needs {package} (group `servers`)")
+    need("group `servers`", "xllamacpp", "gguf")
     write_gguf(folder / "model.gguf")
     port = free_port()
     command = [sys.executable, str(HERE / "llama_cpp.py"), str(folder / "model.gguf"), str(port), KEY, str(context)]
@@ -121,9 +125,7 @@ def llama_cpp(folder: Path, context: int) -> Iterator[Server]:
 
 
 def mlx_lm(folder: Path, context: int) -> Iterator[Server]:
-    for package in ("mlx", "mlx_lm"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"needs {package} (`uv run --with 'mlx[cpu]' --with mlx-lm`)")
+    need("`uv run --with 'mlx[cpu]' --with mlx-lm`", "mlx", "mlx_lm")
     write_folder(folder / "model")
     port = free_port()
     command = [sys.executable, "-m", "mlx_lm", "server", "--model", str(folder / "model"), "--port", str(port)]

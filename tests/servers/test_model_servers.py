@@ -438,7 +438,3 @@ def test_the_command_doctor(server: Any) -> None:
     # Whether a check is passed or tolerated may depend on how fast the server closes its connection.
     found = {check: result for check, result in results.items() if result not in ("pass", "tolerated")}
     assert found == DOCTOR[server.name], doctor.stdout
-
-
-def test_vllm() -> None:
-    pytest.skip("vLLM is not run: it needs torch, and with it gigabytes of packages")
