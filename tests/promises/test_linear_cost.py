@@ -127,7 +127,7 @@ GROWTH = {
     "many calls and many finish reasons": Growth(finishing),
     "a finish reason with every fragment": Growth(lambda n: BIG_CALL + delta("tool_calls", tool_calls=[fragment(0, None, None, KILOBYTE)]) * n),
     # Else each new index would cost as much as all that came.
-    "arguments at new indexes": Growth(lambda n: calls((0, "a", "f", '{"x":"')) + b"".join(calls((i, None, None, "}")) for i in range(1, n)), 2**16, 900),
+    "arguments at new indexes": Growth(lambda n: calls((0, "a", "f", '{"x":"')) + b"".join(calls((i, None, None, KILOBYTE)) for i in range(1, n))),
     # Every delta can say what it adds up to, and none of them holds it.
     "100,000 texts, a hundred to a chunk": Growth(lambda n: chunk(*[choice(content="ab")] * 100) * (n // 100), small=10_000),
     "100,000 fragments of a thousand calls": Growth(many_fragments, small=10_000),
