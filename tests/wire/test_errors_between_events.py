@@ -99,13 +99,6 @@ def test_of_an_error_event_of_several_lines_each_byte_is_noted_once(behind: byte
 @each_case(
     ("block", "text"),
     [
-        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR + b"\n", "a", id="after a chunk"),
-        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + A_BARE_ERROR, "a", id="after a chunk, at the end"),
-        pytest.param(A_BARE_ERROR + DONE, "", id="before the end"),
-        pytest.param(IN_LINES + DONE, "", id="in several lines, before the end"),
-        pytest.param(data(chunk("a", "stop")).rstrip() + b"\n" + IN_LINES + b"\n", "a", id="and after a chunk"),
-        pytest.param(A_BARE_ERROR + DONE.rstrip(), "", id="before an end without a blank line"),
-        pytest.param(b"id: 1\n" + A_BARE_ERROR + DONE, "", id="between an id and the end"),
         pytest.param(b'event: error\n{"message":"m"}\n\n', "", id="with the event's name"),
         pytest.param(A_FIELD + IN_LINES.replace(b'"m"', b'"n"') + b"\n", "", id="before another one in lines"),
         pytest.param(b'event: error \ndata: {"message":"m"}\n\n', "", id="a blank after the event's name"),
@@ -178,6 +171,7 @@ LAST = b"data: [DONE]\n"
         *(
             (CUT_CHUNK, LAST, ""),
             (CHUNK + CUT_CHUNK, b"", "a"),
+            (b"", LAST, ""),
             (b"id: 1\n", LAST, ""),
             (b"data:\n", b"", ""),
             (b"data:\n", LAST, ""),
