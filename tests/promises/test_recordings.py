@@ -8,7 +8,6 @@ written from the body and from what the manifest says is right.
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,7 +23,6 @@ from chunkfold import (
     ChatCompletion,
     ChatCompletionChunk,
     ChatCompletionParser,
-    ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
     ParseError,
@@ -328,16 +326,6 @@ READS = [1460, 2920, 4380]
 def test_every_promise_is_kept(name: str, is_one: bool) -> None:
     body = body_of(name)
     check(body, [*READS, len(body) // 2], Options(one_choice=is_one))
-
-
-@by_name
-def test_text_deltas_are_the_text(name: str) -> None:
-    stream = ChatCompletionStream([body_of(name)])
-    texts: list[str] = []
-    with suppress(ChunkfoldError):
-        texts.extend(stream.text_deltas())
-    assert "".join(texts) == "".join(one.message.content or "" for one in stream.snapshot.choices if one.index == 0)
-    assert all(texts)
 
 
 @by_name
