@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Optional
 import pytest
 from cases import each_case
 from hypothesis import given
-from json_beginnings import NEAR_JSON, NEVER, answer, can_become_json, is_json, refused
+from json_beginnings import NEAR_JSON, answer, can_become_json, is_json, refused
 from json_types import City, Everything, Trip
 from parsed_bodies import parsed
 from pydantic import BaseModel, Field, ValidationError
@@ -170,18 +170,6 @@ def test_the_error_names_the_place_that_does_not_fit(as_type: Any, text: str, pa
         error = refused(partial(parse, as_type))
         assert (error.text, error.path, error.position, error.cut) == (text, path, None, False)
         assert isinstance(error.__context__, ValidationError)
-
-
-@each_case("text", [case for case in NEVER if case.values[0].strip()])  # blanks alone are no text at all
-@each_case("as_type", [None, City])
-def test_what_no_more_text_could_make_json_is_not_cut(text: str, as_type: Any) -> None:
-    assert not can_become_json(text)
-    for parse in (ChatCompletionMessage(content=text).parse, Function(arguments=f"  {text}").parse):
-        error = refused(partial(parse, as_type))
-        assert (error.cut, error.path, error.text.lstrip(" ")) == (False, (), text)
-        assert error.position is not None
-        assert f"character {error.position}" in str(error)
-        assert can_become_json(error.text[: error.position])
 
 
 @each_case("text", ["[1]", "false", '"a {}"'])
