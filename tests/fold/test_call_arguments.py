@@ -24,6 +24,19 @@ ARGUMENTS = [
     pytest.param(["null"], "null", {}, set(), id="the text null"),
     pytest.param(["nu", "ll", " "], "null ", {}, set(), id="the text null in pieces"),
     pytest.param([...], "", {}, set(), id="not sent"),
+    pytest.param([" \n"], " \n", {}, set(), id="blank"),
+    pytest.param([f" {ONE}\n"], f" {ONE}\n", {"n": 1}, set(), id="blanks around"),
+    pytest.param(
+        [f" {json.dumps(ONE)} "], f" {json.dumps(ONE)} ", {"n": 1}, {"CF310"}, id="blanks around, encoded twice"
+    ),
+    pytest.param(
+        [r'"{\"n\": \"\ud800\"}"'],
+        r'"{\"n\": \"\ud800\"}"',
+        {"n": "\ufffd"},
+        {"CF310"},
+        id="half a character, encoded twice",
+    ),
+    pytest.param(['{} {"n": {}}'], '{} {"n": {}}', {"n": {}}, {"CF311"}, id="a placeholder and a blank"),
     pytest.param([json.dumps(ONE)], json.dumps(ONE), {"n": 1}, {"CF310"}, id="encoded twice"),
     pytest.param([{"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an object is its JSON text"),
     pytest.param([{}], "{}", {}, {"CF310"}, id="an empty object alone"),
@@ -47,7 +60,7 @@ def test_arguments(values: list[Any], text: str, value: dict[str, Any], rules: s
     parser = read(*name_first)
     (call,) = parser.completion().tool_calls
     assert call.arguments == text
-    assert call.function.parse() == value
+    assert call.function.parse() == call.function.parse(dict[str, Any]) == value
     assert noted(parser) == rules
 
 

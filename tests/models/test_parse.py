@@ -76,29 +76,6 @@ def test_content_of_a_wrong_type_is_no_text() -> None:
 # `parse`
 
 
-ARGUMENTS = [
-    pytest.param("", {}, id="none"),
-    pytest.param(" \n", {}, id="blank"),
-    pytest.param("{}", {}, id="an empty object"),
-    pytest.param("null", {}, id="null"),
-    pytest.param(" null\n", {}, id="null and blanks"),
-    pytest.param(' {"a": 1}\n', {"a": 1}, id="blanks around"),
-    pytest.param(r' "{\"a\": \"\u00e9\"}" ', {"a": "é"}, id="encoded twice"),
-    pytest.param(r'"{\"a\": \"\ud800\"}"', {"a": "\N{REPLACEMENT CHARACTER}"}, id="half a character, encoded twice"),
-    pytest.param('{}{"a": 1}', {"a": 1}, id="a placeholder"),
-    pytest.param('{} {"a": {}}', {"a": {}}, id="a placeholder and a blank"),
-    pytest.param("{}{}", {}, id="a placeholder before an empty object"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "value"), ARGUMENTS)
-def test_arguments(arguments: str, value: dict[str, Any]) -> None:
-    function = Function(name="f", arguments=arguments)
-    assert function.parse() == value
-    assert function.parse(dict[str, Any]) == value
-    assert function.arguments == arguments  # the raw text stays
-
-
 def test_the_error_of_arguments_has_the_raw_text() -> None:
     function = Function(name="f", arguments=' {"a": 1,}')
     error = refused(function.parse)
