@@ -20,6 +20,7 @@ from invariants.holding import Broken, hold, same, shown
 from invariants.readings import RESET, Options, Reading, Result, has_output, whole_reading
 from invariants.values import check_completion, check_error
 
+LONGEST_MARKUP = 400_000  # characters
 MORE = b'data: {"choices":[{"index":0,"delta":{"content":"late"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 ERROR_OF: dict[StreamEnd | None, type[ChunkfoldError]] = {
     StreamEnd.EMPTY: IncompleteStreamError,
@@ -66,6 +67,7 @@ def check_ended(reading: Reading) -> None:
     else:
         hold("a completion is of a complete end", end.complete and completion is snapshot, end)
     check_completion(snapshot)
+    hold("a notebook can show it, in bounds", len(snapshot._repr_html_()) < LONGEST_MARKUP)
     before = reading.result
     nothing: list[Any] = [parser.feed(MORE), parser.fold(MORE), parser.close(), parser.interrupt(ValueError())]
     nothing += [*feed_in_slices(parser, MORE), parser.leave()]
