@@ -404,6 +404,7 @@ def test_many_blocks_are_linear() -> None:
     for place in range(6_000):
         blocks = [{"type": "t", "index": place % 3_000, "text": "a"}]
         accumulator.add(ChatCompletionChunk.model_validate(chunk({"reasoning_details": blocks})))
+        accumulator.compact()
         looked.append(accumulator._next_compaction)
     assert len(set(looked)) <= 4
     details = accumulator.snapshot.message.reasoning_details
