@@ -1,8 +1,6 @@
-"""The hostile set, and what holds clients to it: `chunkfold.testing.hostile` and `python -m chunkfold.testing`."""
+"""The hostile set, and what holds clients to it: `chunkfold.testing.hostile`."""
 
 import re
-import subprocess
-import sys
 import time
 import tracemalloc
 from dataclasses import replace
@@ -17,7 +15,7 @@ from chunkfold import RULES
 from chunkfold.testing import HostileStream, hold, hostile_streams
 from chunkfold.testing.hostile import Call, Cost, Reading, chunkfold_client, judge
 from chunkfold.testing.hostile.clients import as_reading
-from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
+from chunkfold.testing.hostile.peers import PEERS, running_peers
 from chunkfold.testing.hostile.report import BEGIN, END
 
 COLUMNS = "complete streams read right | streams that must be refused | crashed instead"
@@ -228,34 +226,3 @@ def test_a_peer_answers_what_is_not_hostile(name: str) -> None:
         client = next(peer for peer in peers if peer.name == name)
         verdicts = hold(client, [STREAMS[stream] for stream in plain])
     assert [(verdict.stream.name, verdict.instead) for verdict in verdicts if not verdict.right] == []
-
-
-# The command
-
-TOY = """
-async def fold(body):
-    return {"text": "Hi", "tool_calls": []}
-"""
-
-
-@pytest.mark.slow
-def test_the_command_holds_a_callable_too(tmp_path: Path) -> None:
-    (tmp_path / "toy_client.py").write_text(TOY, "utf-8")
-    ran = subprocess.run(
-        [sys.executable, "-m", "chunkfold.testing", "--client", "toy_client:fold"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={"PYTHONUTF8": "1", "PATH": ""},
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 1
-    whole = sum(stream.ending == "complete" for stream in STREAMS.values())
-    rest = len(STREAMS) - whole
-    assert re.search(rf"^chunkfold \S+ +{whole} of {whole} +{rest} of {rest} +0$", ran.stdout, re.MULTILINE)
-    assert re.search(rf"^toy_client:fold +\d+ of {whole} +0 of {rest} +0$", ran.stdout, re.MULTILINE)
-    assert re.search(r"^  calls-without-index +complete +text: 'Hi'$", ran.stdout, re.MULTILINE)
-    missing = [name for name in PEERS if not is_installed(name)]
-    assert ("pip install" in ran.stdout) is bool(missing)

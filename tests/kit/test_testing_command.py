@@ -1,4 +1,4 @@
-"""How `python -m chunkfold.testing` is used wrongly, and what it says where nobody asked for other libraries."""
+"""`python -m chunkfold.testing`: what it says of clients where no other library is installed, and how it is used wrongly."""
 
 import io
 import json
@@ -39,11 +39,11 @@ def test_what_is_not_installed_is_named_if_it_was_wanted(capsys: pytest.CaptureF
 # What a client gets wrong
 
 TOY = """
-def hi(body):
+async def hi(body):
     return {"text": "Hi", "tool_calls": []}
 
 def broken(body):
-    return hi({}["body"])
+    return {}["body"]
 
 def careful(body):
     raise ValueError("only a part came")
@@ -63,6 +63,7 @@ def test_complete_and_refused_streams_are_counted_apart(toy: str, capsys: pytest
     shown = capsys.readouterr().out
     rows = [re.split(r" {2,}", line) for line in shown.splitlines()[:5]]
     assert rows[0][1:] == ["complete streams read right", "streams that must be refused", "crashed instead"]
+    assert rows[1] == ["chunkfold 0.1.0", "3 of 3", "2 of 2", "0"]
     assert rows[2:] == [
         [f"{toy}:hi", "2 of 3", "0 of 2", "0"],
         [f"{toy}:broken", "0 of 3", "0 of 2", "2"],
