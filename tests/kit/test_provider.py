@@ -36,7 +36,10 @@ def test_usage_is_streamed_where_it_is_asked_for() -> None:
     assert {chunk["model"] for chunk in [*chunks, trailer]} == {"m"}
 
 
-@pytest.mark.parametrize("asked", [{}, {"stream_options": None}, {"n": None}, {"n": 1}])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"stream_options": None}, {"n": None}, {"n": 1}, *({"model": nameless} for nameless in ("", 5, ["gpt"]))],
+)
 def test_the_default_stream_is_a_builders(asked: dict[str, Any]) -> None:
     with FakeProvider() as provider:
         chunks = chunks_of(provider, asked)
@@ -59,12 +62,6 @@ def chunks_of(provider: FakeProvider, asked: dict[str, Any]) -> list[dict[str, A
     lines = response.text.split("\n\n")
     assert lines[-2:] == ["data: [DONE]", ""]
     return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
-
-
-@pytest.mark.parametrize("model", ["", 5, ["gpt"]])
-def test_a_model_without_a_name_is_the_providers_own(model: Any) -> None:
-    with FakeProvider() as provider:
-        assert {chunk["model"] for chunk in chunks_of(provider, {"model": model})} == {"fake-model"}
 
 
 def test_as_many_choices_as_were_asked_for() -> None:
@@ -101,20 +98,16 @@ def test_what_openai_refuses_is_refused(asked: dict[str, Any], param: str) -> No
     assert error["message"].startswith(f"Invalid '{param}': expected ")
 
 
-def test_the_model_that_is_listed_can_be_asked_for() -> None:
-    with FakeProvider() as provider:
-        (listed,) = httpx.get(f"{provider.base_url}/models", **ALONE).json()["data"]
-        assert httpx.get(f"{provider.base_url}/models/{listed['id']}", **ALONE).json() == listed
-        assert httpx.get(f"{provider.base_url}/models/other", **ALONE).status_code == 404
-
-
 def test_whole_completion_models_and_errors_by_default() -> None:
     with FakeProvider() as provider, httpx.Client(**ALONE, base_url=provider.base_url) as client:
         completion = client.post("/chat/completions", json={"model": "m"}).json()
         assert completion["object"] == "chat.completion"
         assert completion["choices"][0]["message"]["content"] == TEXT
-        assert [model["object"] for model in client.get("/models").json()["data"]] == ["model"]
+        (listed,) = client.get("/models").json()["data"]
+        assert listed["object"] == "model"
+        assert client.get(f"/models/{listed['id']}").json() == listed
         for response, status in [
+            (client.get("/models/other"), 404),
             (client.get("/nowhere"), 404),
             (client.get("/chat/completions"), 404),
             (client.post("/chat/completions", content=b"{"), 400),
@@ -341,31 +334,27 @@ class AsyncAnswerer:
         return b""
 
 
-@pytest.mark.parametrize(
-    ("answerer", "received"),
+A_FUNCTION = "one, or a plain function from a request to one"
+
+
+@each_case(
+    ("given", "message"),
     [
-        (StreamBuilder, "a class, StreamBuilder"),
-        (AsyncAnswerer, "a class, AsyncAnswerer"),
-        (answer_async, "an async function, answer_async"),
-        (partial(answer_async), "an async function, partial"),
-        (answer_in_pieces, "an async function, answer_in_pieces"),
-        (AsyncAnswerer(), "an async function, AsyncAnswerer"),
+        (StreamBuilder, f"{A_FUNCTION}, received a class, StreamBuilder"),
+        (AsyncAnswerer, f"{A_FUNCTION}, received a class, AsyncAnswerer"),
+        (answer_async, f"{A_FUNCTION}, received an async function, answer_async"),
+        (partial(answer_async), f"{A_FUNCTION}, received an async function, partial"),
+        (answer_in_pieces, f"{A_FUNCTION}, received an async function, answer_in_pieces"),
+        (AsyncAnswerer(), f"{A_FUNCTION}, received an async function, AsyncAnswerer"),
+        ("text", "an Answer, a StreamBuilder, bytes or a list of them, received str"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_can_be_called_and_gives_no_answer_is_refused_at_once(answerer: Any, received: str) -> None:
-    message = f"answer: expected one, or a plain function from a request to one, received {received}"
-    with pytest.raises(TypeError, match=f"^{message}$"):
-        FakeProvider(answerer)
-    with pytest.raises(TypeError, match=f"^{message}$"):
-        FakeProvider().add(answerer)
+def test_what_is_no_answer_is_refused_at_once(given: Any, message: str) -> None:
+    for use in (FakeProvider, FakeProvider().add):
+        with pytest.raises(TypeError, match=f"^answer: expected {message}$"):
+            use(given)
 
 
-def test_what_is_no_answer_is_refused_at_once() -> None:
-    unusable: Any = "text"
+def test_raw_bytes_are_bytes() -> None:
     with pytest.raises(TypeError, match="data: expected bytes, received str"):
-        Raw(unusable)
-    with pytest.raises(
-        TypeError, match="answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"
-    ):
-        FakeProvider(unusable)
+        Raw("text")  # type: ignore[arg-type]
