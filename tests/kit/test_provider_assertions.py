@@ -9,7 +9,7 @@ import pytest
 from cases import each_case
 from fronts import ASKED
 
-from chunkfold import ChatCompletionStream, connect
+from chunkfold import ChatCompletionStream
 from chunkfold.testing import DIALECTS, FakeProvider, ReceivedRequest, StreamBuilder, error_answer
 
 HELLO = StreamBuilder().text("Hel", "lo").finish().done()
@@ -116,16 +116,6 @@ def test_nothing_came() -> None:
     assert provider.assert_requested(0) == []
 
 
-def test_what_counts_is_given_back() -> None:
-    with FakeProvider(HELLO, HELLO) as provider, httpx.Client() as client:
-        for text in ("one", "two"):
-            with connect(client, "POST", provider.url, json={"model": text, "messages": []}) as stream:
-                stream.read()
-        (request,) = provider.assert_requested(json={"model": "two", "stream": True})
-    assert isinstance(request, ReceivedRequest)
-    assert (request.json["model"], request.headers["accept"]) == ("two", "text/event-stream")
-
-
 def test_a_script_that_is_not_used_up_is_told_of() -> None:
     with FakeProvider(HELLO, HELLO.body) as provider:
         assert provider.unused == 2
@@ -181,16 +171,6 @@ def test_a_provider_that_runs_can_be_used_with_with() -> None:
             httpx.post(provider.url, json={})
         with pytest.raises(RuntimeError, match="started once"):
             provider.start()  # and what failed is told once
-
-
-def test_a_builder_is_an_answer_wherever_one_is_expected() -> None:
-    with FakeProvider(HELLO, lambda _: HELLO.in_dialect("stepfun")) as provider:
-        provider.add(HELLO.answer(status=201))
-        answers = [httpx.post(provider.url, json=ASKED) for _ in range(3)]
-    assert [answer.content for answer in answers] == [HELLO.body, HELLO.in_dialect("stepfun").body, HELLO.body]
-    assert [answer.status_code for answer in answers] == [200, 200, 201]
-    provider.assert_requested(3, json=ASKED)  # after the end, too
-    provider.assert_script_used()
 
 
 # Other clients
