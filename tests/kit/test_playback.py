@@ -21,7 +21,7 @@ import httpx2
 import pytest
 import respx
 from cases import each_case
-from fronts import ASKED, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts
+from fronts import ASKED, Sync, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts
 from own_process import loaded_by
 
 from chunkfold import (
@@ -66,6 +66,9 @@ FAULTS: dict[str, tuple[Answer, str]] = {
 }
 
 
+over_both = pytest.mark.parametrize("of", [Sync, AsyncChatCompletionStream], ids=["sync", "async"])
+
+
 def mocked(front: Any, library: ModuleType, *answers: Any, **options: Any) -> AbstractAsyncContextManager[Any]:
     """A front whose client is answered so."""
     return client_of(front, library, transport=mock_transport(*answers, library=library, **options))
@@ -105,31 +108,25 @@ async def test_what_is_compressed_is_decoded(encoding: Any, pieces: list[bytes])
     assert [data async for data in response.aiter_bytes()] == pieces
 
 
-async def test_it_knows_that_it_was_closed() -> None:
+@over_both
+async def test_it_knows_that_it_was_closed(of: Any) -> None:
     response = FakeResponse(HELLO)
     assert not response.is_closed
-    with ChatCompletionStream(response):
-        pass
-    assert response.is_closed
-    response = FakeResponse(HELLO)
-    async with AsyncChatCompletionStream(response):
+    async with of(response):
         pass
     assert response.is_closed
 
 
+@over_both
 @pytest.mark.parametrize(
     ("ending", "error"), [("cut", ConnectionAbortedError), ("reset", ConnectionResetError), ("open", TimeoutError)]
 )
-async def test_faults_are_the_systems_own(ending: Any, error: type[Exception]) -> None:
-    answer = HELLO.answer(ending=ending, cut_at=CUT)
-    stream = ChatCompletionStream(FakeResponse(answer))
+async def test_faults_are_the_systems_own(of: Any, ending: Any, error: type[Exception]) -> None:
+    stream = of(FakeResponse(HELLO.answer(ending=ending, cut_at=CUT)))
     with pytest.raises(StreamInterruptedError) as caught:
-        stream.read()
+        await stream.read()
     assert isinstance(caught.value.__cause__, error)
     assert stream.snapshot.text == "Hello"
-    async_stream = AsyncChatCompletionStream(FakeResponse(answer))
-    with pytest.raises(StreamInterruptedError):
-        await async_stream.read()
 
 
 SOCKETS_ONLY = "answer: expected one with a framing and without Raw"
@@ -180,25 +177,20 @@ def test_a_fault_after_the_whole_body_is_none(answer: Answer, ending: Any) -> No
 TIMES = [("", 2.0), ("Hel", 2.25), ("lo", 2.5), ("", 2.75)]
 
 
-async def test_times_are_exactly_those_of_the_pauses() -> None:
-    answer = HELLO.answer(first=2.0, pace=0.25)
-    clock, async_clock = ManualClock(100.0), ManualClock(100.0)
-    stream = ChatCompletionStream(FakeResponse(answer, clock=clock), clock=clock)
-    assert [(chunk.text, clock() - 100.0) for chunk in stream] == TIMES
-    async_stream = AsyncChatCompletionStream(FakeResponse(answer, clock=async_clock), clock=async_clock)
-    assert [(chunk.text, async_clock() - 100.0) async for chunk in async_stream] == TIMES
-    for timing in (stream.timing, async_stream.timing):
-        assert (timing.first_byte, timing.first_chunk, timing.first_output) == (2.0, 2.0, 2.25)
+@over_both
+async def test_times_are_exactly_those_of_the_pauses(of: Any) -> None:
+    clock = ManualClock(100.0)
+    stream = of(FakeResponse(HELLO.answer(first=2.0, pace=0.25), clock=clock), clock=clock)
+    assert [(chunk.text, clock() - 100.0) async for chunk in stream] == TIMES
+    timing = stream.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output) == (2.0, 2.0, 2.25)
 
 
-async def test_without_a_clock_it_waits_for_real() -> None:
-    answer = Answer([0.02, *HELLO.events])
+@over_both
+async def test_without_a_clock_it_waits_for_real(of: Any) -> None:
     started = time.monotonic()
-    assert ChatCompletionStream(FakeResponse(answer)).read().text == "Hello"
-    between = time.monotonic()
-    assert (await AsyncChatCompletionStream(FakeResponse(answer)).read()).text == "Hello"
-    assert between - started >= 0.02
-    assert time.monotonic() - between >= 0.02
+    assert (await of(FakeResponse(Answer([0.02, *HELLO.events]))).read()).text == "Hello"
+    assert time.monotonic() - started >= 0.02
 
 
 @pytest.mark.parametrize(
@@ -255,19 +247,6 @@ async def test_a_fault_is_the_clients_own_exception(front: Any, library: ModuleT
     assert str(cause.request.url) == URL
     assert stream.snapshot.text == ("Hel" if fault == "silence" else "Hello")
     assert stream.end == "interrupted"
-
-
-@pytest.mark.parametrize("fault", ["cut", "reset"])
-def test_a_real_server_gives_the_same_exceptions(library: ModuleType, fault: str) -> None:
-    answer, name = FAULTS[fault]
-    with (
-        FakeProvider(answer) as provider,
-        library.Client() as client,
-        connect(client, "POST", provider.url, json=ASKED) as stream,
-        pytest.raises(StreamInterruptedError) as caught,
-    ):
-        stream.read()
-    assert type(caught.value.__cause__) is getattr(library, name)
 
 
 async def test_the_patience_is_that_of_the_request(front: Any, library: ModuleType) -> None:
