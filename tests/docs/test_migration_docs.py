@@ -11,63 +11,23 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 import pytest
-from doc_blocks import run
+from doc_blocks import blocks_of, run, text_of
 from shared_data import event_stream_suites, shared_data
 
 from chunkfold import ChatCompletionParser, EventStreamDecoder, InvalidStreamError, StreamEnd
 from chunkfold.testing import ERROR_SHAPES, FakeProvider, StreamBuilder, hold, hostile_streams
 from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
 
-DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLE = re.compile(
-    r'^```python(?: title="(?:chunkfold|(?P<library>[\w-]+))")?\n(?P<code>.*?)^```\n(?:\n```text\n(?P<output>.*?)^```$)?',
-    re.DOTALL | re.MULTILINE,
-)
 PAGES = ["migrate-from-openai", "migrate-from-httpx-sse", "migrate-from-langchain", "migrate-from-litellm"]
-
-
-def text_of(page: str) -> str:
-    return (DOCS / f"{page}.md").read_text("utf-8")
 
 
 def words_of(page: str) -> str:
     """The page on one line, so that a sentence can be looked for."""
-    return " ".join(text_of(page).split())
-
-
-# What one writes there, and what one writes here
-
-
-class Example(NamedTuple):
-    """A block of a page, and what it must print.
-
-    Attributes:
-        library: Which library it needs; None if it needs none.
-        code: Its source, with its original line numbers.
-        output: What it prints.
-    """
-
-    library: str | None
-    code: str
-    output: str
-
-
-def examples_of(page: str) -> list[Example]:
-    text = text_of(page)
-    found = list(EXAMPLE.finditer(text))
-    examples = []
-    for one, after in zip(found, [*found[1:], None], strict=True):
-        output = one["output"]
-        if output is None and one["library"] and after is not None and not after["library"]:
-            output = after["output"]
-        line = text.count("\n", 0, one.start("code"))
-        examples.append(Example(one["library"], "\n" * line + one["code"], output or ""))
-    return examples
+    return " ".join(text_of(f"docs/{page}.md").split())
 
 
 def needed(library: str) -> Any:
@@ -86,21 +46,22 @@ def test_both_sides_run_and_print_the_output_below(
 ) -> None:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else its import asks the network
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    examples = examples_of(page)
-    for library in sorted({example.library for example in examples if example.library}):
+    blocks = blocks_of(f"docs/{page}.md")
+    for library in sorted({block.library for block in blocks if block.library}):
         needed(library)
     namespace = {"__name__": "__main__"}
-    for example in examples:
-        run(example.code, str(DOCS / f"{page}.md"), namespace)
-        assert capsys.readouterr().out == example.output
+    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+        run(block.code, f"docs/{page}.md", namespace)
+        is_alike = block.output is None and block.library and after is not None and not after.library
+        assert capsys.readouterr().out == ((after if is_alike else block).output or "")
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_is_run_and_both_sides_are_shown(page: str) -> None:
     """A fence that is written in another way would not be run."""
-    examples = examples_of(page)
-    assert len(examples) == len(re.findall(r"^\s*(?:```|~~~)\s*py", text_of(page), re.MULTILINE))
-    assert sum(example.library is not None for example in examples) >= 5
+    blocks = blocks_of(f"docs/{page}.md")
+    assert len(blocks) == len(re.findall(r"^\s*(?:```|~~~)\s*py", text_of(f"docs/{page}.md"), re.MULTILINE))
+    assert sum(block.library is not None for block in blocks) >= 5
 
 
 # What the migration pages say of others
@@ -215,7 +176,7 @@ def test_the_figures_of_the_folding() -> None:
     assert Counter(map(len, fields)) == {1: rest - 2, 2: 2}  # usage in two of its counts; an id, and arguments
     says(f"| {sum('tool_calls.id' in one for one in fields)} | a tool call without an id |")
     says(f"| {sum(any(field.startswith('usage') for field in one) for one in fields)} | counts of usage")
-    rows = re.findall(r"^\| (\d+) \| ", text_of("conformance"), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| ", text_of("docs/conformance.md"), re.MULTILINE)
     assert sum(map(int, rows)) == rest
 
 
@@ -247,7 +208,7 @@ def test_the_figures_of_the_hostile_set() -> None:
     says(f"| this project | {size} bodies | {size} |", f"Hostile streams: {size} bodies")
     says(f"{endings['complete']} are complete, {endings['error']} are errors, {endings['cut']} are cut")
     figures = r"^\| (\S+) \| \S+ \| \d+ of \d+ \| \d+ of \d+ \| \d+ \|$"
-    assert re.findall(figures, text_of("hostile-streams"), re.MULTILINE) == ["chunkfold", *PEERS]
+    assert re.findall(figures, text_of("docs/hostile-streams.md"), re.MULTILINE) == ["chunkfold", *PEERS]
 
 
 def test_the_figures_of_strict_mode() -> None:
@@ -268,7 +229,7 @@ def test_the_figures_of_strict_mode() -> None:
             refused_by |= {anomaly.rule.id for anomaly in tolerant.anomalies}
     says(f"ran over {len(bodies)} recorded bodies", f"Strict mode takes {ends['taken']} of them; {ends['failed']} end")
     says(f"The other {ends['refused']} are refused")
-    table = text_of("conformance").partition("| rule | sent by | why it is a rule |")[2].partition("\n\n")[0]
+    table = text_of("docs/conformance.md").partition("| rule | sent by | why it is a rule |")[2].partition("\n\n")[0]
     assert set(re.findall(r"CF\d{3}", table)) == refused_by - {"CF106"}  # DashScope's own API is refused in any case
 
 
@@ -276,7 +237,7 @@ def test_the_figures_of_strict_mode() -> None:
 
 
 def test_every_ending_has_a_row_and_an_example() -> None:
-    text = text_of("endings")
+    text = text_of("docs/endings.md")
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (\w+)", text, re.MULTILINE)
     assert rows == [(end.value, "returns" if end.complete else "raises") for end in StreamEnd]
     assert re.findall(r"^(\w+): '", text, re.MULTILINE) == list(StreamEnd)

@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -17,8 +17,29 @@ PAGES = {
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 
 
+PYTHON = re.compile(
+    r'^```python(?: title="(?:chunkfold|([\w-]+))")?\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?', re.DOTALL | re.MULTILINE
+)
+
+
+class Block(NamedTuple):
+    """A block of Python: which other library it is for, its code at its line of the page, and the output right below."""
+
+    library: str | None
+    code: str
+    output: str | None
+
+
 def text_of(page: str) -> str:
     return PAGES[page].read_text("utf-8")
+
+
+def blocks_of(page: str) -> list[Block]:
+    text = text_of(page)
+    return [
+        Block(found[1], "\n" * text.count("\n", 0, found.start(2)) + found[2], found[3])
+        for found in PYTHON.finditer(text)
+    ]
 
 
 def prose_of(page: str) -> str:
