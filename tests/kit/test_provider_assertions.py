@@ -11,6 +11,7 @@ from fronts import ASKED
 
 from chunkfold import ChatCompletionStream
 from chunkfold.testing import DIALECTS, FakeProvider, ReceivedRequest, StreamBuilder, error_answer
+from chunkfold.testing.hostile.peers import PEERS, is_installed, running_peers
 
 HELLO = StreamBuilder().text("Hel", "lo").finish().done()
 KEY = "sk-secret-1"
@@ -190,81 +191,24 @@ def test_the_openai_sdk_reads_every_dialect(dialect: str) -> None:
     assert ChatCompletionStream(stream).read().text == "Hello 号"
 
 
-def test_the_openai_sdks_helper_calls_a_tool() -> None:
-    openai = pytest.importorskip("openai")
-    answer = StreamBuilder().tool_calls(("find", '{"q":', '"x"}'), ("look", "{}")).usage(3, 2).finish().done()
-    with (
-        FakeProvider(answer) as provider,
-        openai.OpenAI(base_url=provider.base_url, api_key=KEY) as client,
-        client.chat.completions.stream(**ASKED) as stream,
-    ):
-        completion = stream.get_final_completion()
-    calls = completion.choices[0].message.tool_calls
-    assert [(call.id, call.function.name, call.function.arguments) for call in calls] == [
-        ("call_1", "find", '{"q":"x"}'),
-        ("call_2", "look", "{}"),
-    ]
-    assert completion.usage.total_tokens == 5
-
-
-@pytest.mark.filterwarnings(r"ignore:Async generator 'openai\.:ResourceWarning")  # it leaves some behind
-async def test_the_async_openai_sdk_is_told_of_an_error() -> None:
-    openai = pytest.importorskip("openai")
-    answer = StreamBuilder().text("Hel").error("overloaded", code=503)
-    async with FakeProvider(answer) as provider, openai.AsyncOpenAI(base_url=provider.base_url, api_key=KEY) as client:
-        stream = await client.chat.completions.create(**ASKED, stream=True)
-        texts = [(await anext(stream)).choices[0].delta.content for _ in range(2)]
-        with pytest.raises(openai.APIError, match="overloaded"):
-            await anext(stream)
-    assert texts == ["", "Hel"]
-
-
 SPOKEN = ["openai", "azure", "deepseek", "groq", "mistral", "openrouter", "opentoken", "sansa", "stepfun", "xai"]
 
 
 @pytest.mark.peers
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", SPOKEN)
-def test_langchain_reads_it(dialect: str) -> None:
-    model = pytest.importorskip("langchain_openai").ChatOpenAI
-    text = StreamBuilder(dialect).text("Hel", "lo 号").usage(3, 2).finish().done()
-    call = StreamBuilder(dialect).tool_call("find", '{"q":', '"x"}').finish().done()
-    with FakeProvider(text, call) as provider:
-        chat = model(model="m", base_url=provider.base_url, api_key=KEY, max_retries=0, timeout=30)
-        said = [sum_of(chat.stream("Hi")) for _ in range(2)]
-        provider.assert_requested(2, path="/chat/completions", json={"model": "m", "stream": True})
-        provider.assert_script_used()
-    assert said[0].text == "Hello 号"
-    assert said[1].text == ""
-    if dialect != "stepfun":  # it wants an index
-        assert [(each["name"], each["args"]) for each in said[1].tool_calls] == [("find", {"q": "x"})]
-
-
-def sum_of(chunks: Any) -> Any:
-    first, *rest = chunks
-    for chunk in rest:
-        first += chunk
-    return first
-
-
-@pytest.mark.peers
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dialect", SPOKEN)
-def test_litellm_reads_it(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the import asks the network
-    litellm = pytest.importorskip("litellm")
-    text = StreamBuilder(dialect).text("Hel", "lo 号").usage(3, 2).finish().done()
-    call = StreamBuilder(dialect).tool_call("find", '{"q":', '"x"}').finish().done()
-    with FakeProvider(text, call) as provider:
-        options = {"model": "openai/m", "messages": ASKED["messages"], "base_url": provider.base_url, "api_key": KEY}
-        said = [
-            litellm.stream_chunk_builder(list(litellm.completion(**options, stream=True, max_retries=0, timeout=30)))
-            for _ in range(2)
-        ]
-        provider.assert_requested(2, path="/chat/completions", json={"model": "m", "stream": True})
-    assert said[0].choices[0].message.content == "Hello 号"
-    calls = said[1].choices[0].message.tool_calls
-    assert [(each.function.name, each.function.arguments) for each in calls] == [("find", '{"q":"x"}')]
+@pytest.mark.parametrize("name", PEERS)
+def test_other_libraries_read_a_text_and_a_call(name: str) -> None:
+    if not is_installed(name):
+        pytest.skip(f"needs {name} (group `peers`)")
+    with running_peers() as peers:
+        (client,) = (peer for peer in peers if peer.name == name)
+        for dialect in SPOKEN:
+            text = StreamBuilder(dialect).text("Hel", "lo 号").usage(3, 2).finish().done()
+            call = StreamBuilder(dialect).tool_call("find", '{"q":', '"x"}').finish().done()
+            assert client.fold(text.body).text == "Hello 号"
+            if dialect != "stepfun" or name == "litellm":  # the others want an index
+                called = client.fold(call.body)
+                assert [(each.name, each.arguments) for each in called.calls or ()] == [("find", '{"q":"x"}')]
+                assert called.text == ""
 
 
 def test_what_a_callable_raises_is_asked_for_once() -> None:
