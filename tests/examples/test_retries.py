@@ -228,18 +228,6 @@ def test_an_error_in_the_stream_is_judged_by_the_status_it_stands_for(status: in
         assert wait_or_give_up(error) == wait_or_give_up(same)
 
 
-@pytest.mark.parametrize("output", [{"content": "Hi"}, {"reasoning": "Hm"}, {"refusal": "No"}, {"tool_calls": [{"function": {"name": "f"}}]}], ids=lambda output: next(iter(output)))  # fmt: skip
-def test_after_output_nothing_is_retried_unless_the_caller_says_so(output: dict[str, Any]) -> None:
-    body = delta(**output)
-    transient = [failed(body + failing(code=503)), failed(body), failed(body, exc=RESET), stalled(body)]
-    for error in (*transient, failed(body + failing(code=400)), failed(body + b"data: x\n\n"), failed(body, left=True)):
-        assert error.emitted_output
-        assert not error.retryable
-        assert not is_retryable(error)
-        assert wait_or_give_up(error) is False
-        assert is_retryable(error, after_output=True) is (error in transient)
-
-
 @pytest.mark.parametrize(
     ("wait", "told"), [("0", True), ("1", 1.0), ("60", 60.0), ("60.5", False), ("999999999", False)]
 )
