@@ -128,6 +128,7 @@ WRITERS: dict[str, list[str]] = {  # of more than a pipe holds
     "record, unbuffered": ["record", "URL", "-m", "m", "Hi", "-o", "-"],
     "replay": ["replay", "FILE"],
     "replay, unbuffered": ["replay", "FILE"],
+    "report": ["report", *["FILE"] * 20, "-o", "-"],
 }
 
 

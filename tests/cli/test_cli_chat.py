@@ -265,14 +265,6 @@ def test_json_of_a_failure_has_what_had_come() -> None:
     assert [anomaly["rule"] for anomaly in value["anomalies"]] == ["CF210"]
 
 
-def test_json_where_there_was_no_response() -> None:
-    result = asked("http://127.0.0.1:9/v1", "--json", "Hi")
-    value = json.loads(result.stdout)
-    assert (result.exit_code, value["end"], value["completion"]) == (1, None, None)
-    assert value["error"]["type"] == "ConnectError"
-    assert "refused" in value["error"]["message"]
-
-
 # What goes wrong
 
 

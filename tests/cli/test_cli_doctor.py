@@ -224,6 +224,7 @@ def test_errors_look_the_same_in_all_commands(tmp_path: Path) -> None:
         *run("fold", body, f"{body}.missing", "--json").stdout.splitlines(),
     ]
     values = [value.get("verdict", value) for value in map(json.loads, lines)]
+    assert values[0]["end"] is values[0]["completion"] is None  # there was no response
     errors = [value["error"] for value in (*values, found["usage"], found["tools"])]
     assert [list(error) for error in errors] == [error_keys()] * len(errors)
     assert [error["type"] for error in errors] == [

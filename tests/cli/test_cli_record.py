@@ -112,12 +112,7 @@ def test_record(output: Path) -> None:
     (request,) = provider.requests
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert (request.headers["accept"], request.headers["accept-encoding"]) == ("text/event-stream", "identity")
-    assert request.json == {
-        "model": "gpt-x",
-        "messages": [{"role": "user", "content": "Rain?"}],
-        "stream_options": {"include_usage": True},
-        "stream": True,
-    }
+    assert (request.json["model"], request.json["messages"][0]["content"]) == ("gpt-x", "Rain?")
     recording = Recording.load(output)
     assert [read.data for read in recording.reads] == WHOLE
     assert (recording.end, recording.url, recording.headers["x-request-id"]) == ("body", url, "req_1")
@@ -353,18 +348,6 @@ def test_a_plain_body_has_no_times(tmp_path: Path) -> None:
     assert json.loads(run("replay", str(path), "--json").stdout)["timing"] is None
 
 
-def test_a_broken_stream(output: Path) -> None:
-    path = saved(recorded_reads((0.25, HELLO[0]), end="error", error="ReadError", ended_at=0.5), output)
-    result = run("replay", path, "--speed", "0")
-    assert (result.stdout, result.exit_code) == ("Hello", 5)
-    assert result.stderr.splitlines() == [
-        "interrupted · first token 0.25 s · 0.25 s in all · no usage",
-        "Error: the transport failed before the stream was complete: 'ReadError'",
-    ]
-    error = json.loads(run("replay", path, "--json").stdout)["error"]
-    assert error["type"] == "StreamInterruptedError"
-
-
 def test_what_it_takes_is_what_it_took(output: Path) -> None:
     path = saved(recorded_reads((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
     begun = time.monotonic()
@@ -505,7 +488,7 @@ def record_again(url: str) -> tuple[Recording, ChatCompletionStream]:
 
 @pytest.mark.slow
 @NEEDS_SIGNALS
-def test_serve_until_ctrl_c(output: Path) -> None:
+def test_serve_until_ctrl_c_and_a_port_that_is_taken(output: Path) -> None:
     recording = recorded_reads(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
     with serving(recording, output) as (process, base_url):
         for path in ("/chat/completions", "/models?key=secret"):  # whatever is asked for
@@ -513,22 +496,13 @@ def test_serve_until_ctrl_c(output: Path) -> None:
             assert [read.data for read in again.reads] == WHOLE
             assert again.end == "body"
             assert stream.read().tool_calls[0].arguments == '{"city":"Porto"}'
-        stdout, stderr, code = press_ctrl_c(process)
-    assert (stdout, code) == ("", 0)
-    told = [re.sub(r" after [\d.]+ s", "", line) for line in stderr.splitlines()]
-    assert told == [f"POST /v1/{path}: {output}: 200, sent whole" for path in ("chat/completions", "models")]
-
-
-@pytest.mark.slow
-def test_a_port_of_ones_choice(output: Path) -> None:
-    with serving(at_once(WHOLE), output) as (_, base_url):
         port = base_url.split(":")[2].removesuffix("/v1")
         taken = run("replay", str(output), "--serve", "--port", port)
-    assert (taken.stdout, taken.exit_code) == ("", 1)
-    assert re.fullmatch(f"Error: port {port}: Address already in use.*\n", taken.stderr)
-    with serving(at_once(WHOLE), output, "--port", port) as (_, same_url):
-        assert same_url == base_url
-        assert record_again(same_url)[0].body == b"".join(WHOLE)
+        stdout, stderr, code = press_ctrl_c(process)
+    assert (stdout, code) == ("", 0)
+    assert taken == ("", f"Error: port {port}: Address already in use\n", 1)
+    told = [re.sub(r" after [\d.]+ s", "", line) for line in stderr.splitlines()]
+    assert told == [f"POST /v1/{path}: {output}: 200, sent whole" for path in ("chat/completions", "models")]
 
 
 def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:

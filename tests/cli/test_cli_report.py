@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, PATIENCE, Ran, environment, piped, run
-from made_recordings import CUT, HOSTILE, PLAIN, WHOLE, long_recording
+from command_line import Ran, piped, run
+from made_recordings import CUT, HOSTILE, PLAIN, WHOLE
 
 
 def report(*arguments: str, stdin: bytes = b"") -> Ran:
@@ -142,15 +141,3 @@ def test_the_name_of_a_file_does_nothing_to_the_page_nor_to_the_terminal(
     assert result.exit_code == 0
     assert result.stderr.isprintable() or result.stderr[:-1].isprintable()
     assert "<script" not in Path(f"{name}.html").read_text("utf-8")
-
-
-def test_a_closed_pipe_is_one_line(tmp_path: Path) -> None:
-    long_recording(500).save(tmp_path / "long.jsonl")
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [COMMAND, "report", str(tmp_path / "long.jsonl"), "-o", "-"]
-    result = subprocess.run(
-        command, stdout=writer, stderr=subprocess.PIPE, env=environment(), timeout=PATIENCE, check=False
-    )
-    os.close(writer)
-    assert result.stderr == b"Error: standard output: Broken pipe\n"
