@@ -165,6 +165,7 @@ def test_the_exit_code_says_how_the_stream_ended(
     assert again_errors == errors  # what was said live
     inspected = run("inspect", str(output))
     assert inspected.exit_code == code
+    assert ("the transport fails: RemoteProtocolError" in inspected.stdout) is (end == "interrupted")
     assert f"\nended: {end}: " in inspected.stdout
 
 
