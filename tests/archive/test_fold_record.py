@@ -18,7 +18,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from cases import each_case
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_recordings import CUT, EVERY, WHOLE, recording
 from made_streams import ERROR, STOP
@@ -231,7 +231,6 @@ def test_the_columns_and_their_types_are_the_same_for_every_record(name: str) ->
     assert_has_the_columns(fold_record(RECORDS[name]))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.data())
 def test_whatever_stands_in_a_record_it_is_a_row(data: st.DataObject) -> None:
     record = bytearray(data.draw(st.sampled_from(sorted(RECORDS.values()))))

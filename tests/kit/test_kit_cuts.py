@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from parsed_bodies import parsed
 
@@ -38,8 +38,6 @@ from chunkfold.testing import (
 HELLO = StreamBuilder().text("Hel", "lo").finish().done()
 BODIES = st.binary(max_size=200) | st.sampled_from([HELLO.body, HELLO.body.replace(b"\n", b"\r\n")])
 
-often = settings(max_examples=80, deadline=None)  # no deadline: the machine may be busy
-
 
 def pauses(pieces: Iterable[bytes | float]) -> list[float]:
     return [piece for piece in pieces if not isinstance(piece, bytes)]
@@ -48,7 +46,6 @@ def pauses(pieces: Iterable[bytes | float]) -> list[float]:
 # Cuts
 
 
-@often
 @given(BODIES, st.data())
 def test_a_cut_is_at_its_places(body: bytes, data: st.DataObject) -> None:
     places = data.draw(st.lists(st.integers(-len(body), len(body)), max_size=5))
@@ -68,7 +65,6 @@ def test_reads_of_one_size(body: bytes, size: int) -> None:
     assert bytewise(body) == cut_every(body, 1)
 
 
-@often
 @given(BODIES, st.integers(), st.integers(1, 20))
 def test_a_seed_cuts_at_the_same_places(body: bytes, seed: int, count: int) -> None:
     reads = cut_randomly(body, seed, count)
@@ -82,7 +78,6 @@ def test_another_seed_cuts_elsewhere() -> None:
     assert cut_randomly(HELLO.body) == cut_randomly(HELLO.body, 0, 8)
 
 
-@often
 @given(BODIES)
 def test_every_way_keeps_the_bytes_and_has_a_name_of_its_own(body: bytes) -> None:
     ways = dict(ways_to_cut(body))
@@ -114,7 +109,6 @@ def test_the_seed_is_that_of_the_random_ways() -> None:
 # Time
 
 
-@often
 @given(
     st.lists(st.binary(max_size=3), max_size=6),
     st.floats(0, 100),
@@ -177,7 +171,6 @@ def test_the_silence_is_behind_so_many_pieces() -> None:
     assert stalled(HELLO, 2, 3.0)[2] == 3.0
 
 
-@often
 @given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 9))
 def test_keep_alives_come_at_their_times(count: int, tenths: int, rest: int) -> None:
     every = tenths / 10

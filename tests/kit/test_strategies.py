@@ -23,13 +23,11 @@ from chunkfold.testing import (
 )
 from chunkfold.testing.strategies import bodies, builders, cut_bodies, cuts, dialects, events
 
-often = settings(max_examples=60, deadline=None)  # no deadline: the machine may be busy
-rarely = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-repeated = settings(max_examples=2000, deadline=None, database=None, derandomize=True)
+rarely = settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
+repeated = settings(max_examples=2000, database=None, derandomize=True)
 unshrunk = settings(repeated, phases=[Phase.generate])
 
 
-@often
 @given(builders())
 def test_streams_end_well(stream: StreamBuilder) -> None:
     assert parsed(stream.body).end in ("finished", "done")
@@ -37,7 +35,6 @@ def test_streams_end_well(stream: StreamBuilder) -> None:
     assert_folds_to(stream)
 
 
-@often
 @given(builders(whole=False))
 def test_streams_that_may_fail_come_to_what_they_say(stream: StreamBuilder) -> None:
     parser = parsed(stream.body)
@@ -47,7 +44,6 @@ def test_streams_that_may_fail_come_to_what_they_say(stream: StreamBuilder) -> N
     assert_folds_to(stream)
 
 
-@often
 @given(builders("stepfun"), builders(Dialect(about="mine", role="each")))
 def test_streams_of_one_dialect(named: StreamBuilder, own: StreamBuilder) -> None:
     assert named.dialect == "stepfun"
@@ -62,14 +58,12 @@ def test_streams_do_not_depend_on_cuts(stream: StreamBuilder, seed: int) -> None
 
 
 @pytest.mark.slow
-@often
 @given(st.lists(events(), max_size=4))
 def test_events_stand_by_themselves(several: list[bytes]) -> None:
     assert all(one.endswith(b"\n\n") for one in several)
     parsed(b"".join(several))
 
 
-@often
 @given(st.data(), st.binary(max_size=50), st.integers(1, 10))
 def test_cuts_keep_the_bytes(data: st.DataObject, body: bytes, reads: int) -> None:
     pieces = data.draw(cuts(body, max_reads=reads))
@@ -78,7 +72,6 @@ def test_cuts_keep_the_bytes(data: st.DataObject, body: bytes, reads: int) -> No
 
 
 @pytest.mark.slow
-@often
 @given(cut_bodies())
 def test_bodies_in_reads_never_make_the_parser_raise(reads: list[bytes]) -> None:
     parser = ChatCompletionParser()
@@ -89,7 +82,6 @@ def test_bodies_in_reads_never_make_the_parser_raise(reads: list[bytes]) -> None
     assert (parser.end, parser.snapshot) == (whole.end, whole.snapshot)
 
 
-@often
 @given(cut_bodies(st.just(b"abc")))
 def test_the_bodies_may_be_ones_own(reads: list[bytes]) -> None:
     assert b"".join(reads) == b"abc"

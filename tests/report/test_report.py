@@ -123,7 +123,7 @@ def test_tokens_are_counted_as_usage_told_them_and_never_guessed() -> None:
     assert told(EVERY["usage in each"]).tokens == [(pytest.approx(0.2 + 0.1 * n), n) for n in range(1, 9)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(STREAMS, st.lists(st.floats(0, 2).map(lambda seconds: round(seconds, 3)), min_size=12, max_size=12))
 def test_the_facts_are_those_of_a_replay(stream: Stream, pauses: list[float]) -> None:
     at = 0.5
