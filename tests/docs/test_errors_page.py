@@ -10,8 +10,7 @@ import gzip
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -63,44 +62,19 @@ class Result(NamedTuple):
         return (type(self.error), str(self.error), *self[1:])
 
 
-@dataclass(frozen=True)
-class Response:
-    """A response as clients give it; an exception among the pieces of its body is raised."""
-
-    status_code: int
-    pieces: list[bytes | Exception]
-    headers: dict[str, str] = field(default_factory=dict)
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        return playing(self.pieces)
-
-    def close(self) -> None:
-        pass
-
-
 # Bytes of a body (which are also read byte by byte), its pieces, a response, or something to do.
-Given = bytes | list[bytes | Exception] | Response | Callable[[], Result]
+Given = bytes | list[bytes | Exception] | httpx.Response | Callable[[], Result]
 
 
-@dataclass(frozen=True)
-class Case:
-    """One kind of bad input, and what must be left of it.
-
-    Attributes:
-        given: Inputs of that kind; each must have the same result.
-        raises: The exception.
-        end: How the stream ends.
-        has: What the snapshot has, by path: {"choices.0.outcome": "stop"}.
-        error: What the exception has, by path.
-        options: The parser's; `times` is what its clock shows, reading by reading.
-    """
+class Case(NamedTuple):
+    """Inputs of one kind, which all have the same result, and what that must be."""
 
     given: tuple[Given, ...]
     raises: type[BaseException] | None
     end: StreamEnd | None
-    has: dict[str, Any]
-    error: dict[str, Any]
-    options: dict[str, Any]
+    has: dict[str, Any]  # what the snapshot has, by path: {"choices.0.outcome": "stop"}
+    error: dict[str, Any]  # what the exception has, by path
+    options: dict[str, Any]  # the parser's; `times` is what its clock shows, reading by reading
 
 
 def playing(pieces: Iterable[bytes | Exception]) -> Iterator[bytes]:
@@ -110,10 +84,16 @@ def playing(pieces: Iterable[bytes | Exception]) -> Iterator[bytes]:
         yield piece
 
 
+def response(
+    status_code: int, pieces: list[bytes | Exception], headers: dict[str, str] | None = None
+) -> httpx.Response:
+    return httpx.Response(status_code, headers=headers, content=playing(pieces))
+
+
 def results_of(given: Given, options: dict[str, Any]) -> list[Result]:
     if isinstance(given, bytes):
         return [read([given], options), read([given[at : at + 1] for at in range(len(given))], options)]
-    if isinstance(given, Response):
+    if isinstance(given, httpx.Response):
         return [read(given, options)]
     return [read(playing(given), options)] if isinstance(given, list) else [given()]
 
@@ -396,18 +376,12 @@ CODED = {"code": "overloaded", "status_code": 503, "message": "boom"}
 
 
 class Row(NamedTuple):
-    """What a row says.
-
-    Attributes:
-        raises: The name of the exception, None where nothing is raised.
-        end: The value of `end`, None where it is None or there is no stream.
-        rules: The ids of the rules that were noted.
-    """
+    """What a row says."""
 
     id: str
-    raises: str | None
-    end: str | None
-    rules: set[str]
+    raises: str | None  # the name of the exception, None where nothing is raised
+    end: str | None  # the value of `end`, None where it is None or there is no stream
+    rules: set[str]  # the ids of the rules that were noted
 
 
 def rows() -> list[Row]:
@@ -431,28 +405,28 @@ ROWS = rows()
 CASES = {
     # The response is refused
     "http-error": refused(
-        Response(429, [json.dumps({"error": SLOW}).encode()], {"Retry-After": "20", "X-Request-Id": "r1"}),
+        response(429, [json.dumps({"error": SLOW}).encode()], {"Retry-After": "20", "X-Request-Id": "r1"}),
         error={**SLOW, "status_code": 429, "retry_after": 20.0, "request_id": "r1", "retryable": True},
     ),
     "http-error-text": refused(
-        Response(502, [b"<html>", b"bad gateway"]), error={"status_code": 502, "raw": "<html>bad gateway"}
+        response(502, [b"<html>", b"bad gateway"]), error={"status_code": 502, "raw": "<html>bad gateway"}
     ),
-    "http-error-no-body": refused(Response(401, []), error={"status_code": 401, "retryable": False}),
-    "http-error-large": refused(Response(500, [b"x" * 2**10] * 2**11), error={"status_code": 500, "raw": "x" * 2**16}),
-    "http-error-cut": refused(Response(503, [b"try ag", FAULT]), error={"status_code": 503, "message": "try ag"}),
+    "http-error-no-body": refused(response(401, []), error={"status_code": 401, "retryable": False}),
+    "http-error-large": refused(response(500, [b"x" * 2**10] * 2**11), error={"status_code": 500, "raw": "x" * 2**16}),
+    "http-error-cut": refused(response(503, [b"try ag", FAULT]), error={"status_code": 503, "message": "try ag"}),
     "http-error-slow": refused(
-        Response(503, [b"try", b" ag", b"ain"]),
+        response(503, [b"try", b" ag", b"ain"]),
         total_timeout=10,
         times=[0, 1, 11],
         error={"status_code": 503, "message": "try ag"},
     ),
     "http-redirect": refused(
-        Response(307, [], {"Location": "/v2"}), error={"status_code": 307, "headers": {"location": "/v2"}}
+        response(307, [], {"Location": "/v2"}), error={"status_code": 307, "headers.location": "/v2"}
     ),
     "not-connected": case(not_connected, raises=httpx.ConnectError, end=None, has={}),
     # The body is no event stream
     "html-body": foreign(
-        Response(200, [b"<!doctype html><html>"], {"Content-Type": "text/html"}),
+        response(200, [b"<!doctype html><html>"], {"Content-Type": "text/html"}),
         error={"body": b"<!doctype html><html>", "content_type": "text/html", "status_code": 200},
     ),
     "text-body": foreign(b"Service Unavailable", b"a: b\n\n"),
@@ -462,7 +436,7 @@ CASES = {
     "cut-json-body": foreign(b'{"choices":[{"mess'),
     "interrupted-json-body": interrupted([b'{"choices":[{"mess', FAULT], has=NOTHING, error={"__cause__": FAULT}),
     "completion-then-done": fine(*(start + WHOLE_BODY + b"\n\ndata: [DONE]\n\n" for start in (b"", b": ping\n\n"))),
-    "empty-body": empty(b"", b"\n\n\n", Response(204, [])),
+    "empty-body": empty(b"", b"\n\n\n", response(204, [])),
     "body-beginning": empty(b"d", b"dat", b"\xef\xbb"),
     "keep-alives-only": empty(PING * 3),
     # The provider reports an error
@@ -621,7 +595,7 @@ CASES = {
         error={"limit": "max_partial_values", "value": 250_000},
     ),
     "max-content-encodings": limited(
-        Response(200, [CUT], {"Content-Encoding": "gzip, gzip"}),
+        response(200, [CUT], {"Content-Encoding": "gzip, gzip"}),
         has=NOTHING,
         error={"limit": "max_content_encodings", "value": 1},
     ),
@@ -811,7 +785,8 @@ def look(value: Any, path: str) -> Any:
     if path == "calls":
         return [(shown_id(call.id), call.name, call.arguments) for call in value.tool_calls]
     for part in path.split("."):
-        value = value[int(part)] if part.isdigit() else getattr(value, part)
+        key = int(part) if part.isdigit() else part
+        value = value[key] if isinstance(value, list | Mapping) else getattr(value, part)
     return value
 
 
