@@ -101,15 +101,10 @@ ANY = re.compile(rf"(?<![\w-])(?:{'|'.join(PHRASES)})")  # one search instead of
 
 
 class Passage(NamedTuple):
-    """A paragraph, list item, table cell, comment or string, on one line.
+    """A paragraph, list item, table cell, comment or string, on one line."""
 
-    Attributes:
-        line: The number of its first line.
-        text: Its words, code spans as "`code`".
-    """
-
-    line: int
-    text: str
+    line: int  # its first
+    text: str  # code spans as "`code`"
 
 
 def passage(line: int, text: str) -> Passage:

@@ -21,12 +21,7 @@ from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, chunk
 
 
 class Relayed:
-    """The relay as it is served, and what it notes.
-
-    Args:
-        module: The example.
-        provider: What it relays to.
-    """
+    """The relay as it is served, and what it notes."""
 
     def __init__(self, module: Any, provider: FakeProvider) -> None:
         self.module = module

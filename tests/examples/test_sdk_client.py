@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from example_scripts import BUSY, HI, ROLE, THERE, WHOLE, load
-from fronts import generators_of_httpx_are_not_ours, has_left
+from fronts import SyncView, generators_of_httpx_are_not_ours, has_left, run_over
 
 from chunkfold import ChoiceFinished, StreamInterruptedError, TextDelta
 from chunkfold.testing import DONE, Answer, FakeProvider, delta, event, json_answer
@@ -29,21 +29,10 @@ def slow_attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-class Events:
-    """An iterator as an async one."""
-
-    def __init__(self, events: Iterator[Any]) -> None:
-        self.events = events
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        for one in self.events:
-            yield one
-
-
 @asynccontextmanager
 async def sync_chat(sdk: Any, url: str) -> AsyncIterator[Any]:
     with sdk.Acme(base_url=url, trust_env=False) as acme, acme.chat(model="m", messages=[]) as events:
-        yield Events(events)
+        yield SyncView(iter(events))
 
 
 @asynccontextmanager
@@ -59,9 +48,7 @@ pytestmark = generators_of_httpx_are_not_ours
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for a `front` over both, and over the sync one once."""
-    if "front" in metafunc.fixturenames:
-        metafunc.parametrize(("front", "anyio_backend"), FRONTS.values(), ids=FRONTS)
+    run_over(metafunc, FRONTS)
 
 
 BUSY_FOR_A_MOMENT = json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after-ms": "1"})

@@ -68,15 +68,7 @@ def scheme(request: pytest.FixtureRequest) -> str:
 
 
 class Opened:
-    """A page in the browser, and what it did that it should not.
-
-    Args:
-        browser: The browser.
-        markup: The page.
-        folder: Where it is stored.
-        width: How wide the window is.
-        scheme: Light or dark.
-    """
+    """A page in the browser, and what it did that it should not."""
 
     def __init__(self, browser: Any, markup: str, folder: Path, width: int, scheme: str) -> None:
         file = folder / "page.html"
