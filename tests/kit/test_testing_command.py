@@ -63,8 +63,8 @@ def test_complete_and_refused_streams_are_counted_apart(toy: str, capsys: pytest
     shown = capsys.readouterr().out
     rows = [re.split(r" {2,}", line) for line in shown.splitlines()[:5]]
     assert rows[0][1:] == ["complete streams read right", "streams that must be refused", "crashed instead"]
-    assert rows[1] == ["chunkfold 0.1.0", "3 of 3", "2 of 2", "0"]
-    assert rows[2:] == [
+    assert rows[1:] == [
+        ["chunkfold 0.1.0", "3 of 3", "2 of 2", "0"],
         [f"{toy}:hi", "2 of 3", "0 of 2", "0"],
         [f"{toy}:broken", "0 of 3", "0 of 2", "2"],
         [f"{toy}:careful", "0 of 3", "2 of 2", "0"],
@@ -127,12 +127,9 @@ def test_a_long_body_is_shown_in_part(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(shown) < 10_000
 
 
-def test_a_stream_that_there_is_not_is_a_wrong_argument(capsys: pytest.CaptureFixture[str]) -> None:
-    assert usage_error(capsys, "--show", "bomb").startswith("--show: expected the name of a stream, such as bom, ")
-
-
 def test_the_cases_of_abuse_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert usage_error(capsys, "--no-abuse", "--show", "abuse-comments")
+    told = usage_error(capsys, "--no-abuse", "--show", "abuse-comments")
+    assert told.startswith("--show: expected the name of a stream, such as bom, ")
     assert main(["--no-peers", "--show", "abuse-comments"]) == 0
 
 
@@ -143,8 +140,7 @@ def test_a_page_that_cannot_be_written_is_a_wrong_argument(
     page = tmp_path / "page.md"
     if content is not None:
         page.write_bytes(content)
-    assert usage_error(capsys, "--markdown", str(page)).startswith("--markdown: ")
-    assert message in usage_error(capsys, "--markdown", str(page))
+    assert re.match(f"--markdown: .*{message}", usage_error(capsys, "--markdown", str(page)))
     assert page.exists() is (content is not None)
 
 
