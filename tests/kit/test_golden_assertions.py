@@ -31,7 +31,6 @@ from cases import each_case
 
 from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
 from chunkfold.testing import (
-    DIALECTS,
     DONE,
     Call,
     Reading,
@@ -56,12 +55,6 @@ def splits_like_python(body: bytes) -> dict[str, Any]:
 def test_a_right_parser_passes(stream: StreamBuilder) -> None:
     assert_folds_to(stream, fold=right)
     assert_folds_to(stream)
-
-
-@each_case("dialect", DIALECTS)
-@each_case("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=["text", "calls", "error", "cut"])
-def test_this_library_passes_in_every_dialect(stream: StreamBuilder, dialect: str) -> None:
-    assert_folds_to(stream.in_dialect(dialect).usage(3, 2))
 
 
 @pytest.mark.parametrize("dialect", ["openai", "minimax"])
