@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from chat_command import DOCUMENT, rows_of, said
-from command_line import COMMAND, PATIENCE, environment, on_a_terminal, styles, wait_until
+from command_line import COMMAND, PATIENCE, environment, on_a_terminal, wait_until
 from rich.cells import cell_len
 
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, StreamBuilder
@@ -122,12 +122,6 @@ def drawn(answer: StreamBuilder, *arguments: str, **variables: Any) -> tuple[lis
     """What stands on a terminal, what was written to it, and the exit code."""
     with FakeProvider(answer.finish().done()) as provider:
         return on_a_terminal("chat", provider.url, "-m", "m", *arguments, "Hi", **variables)
-
-
-@pytest.mark.slow
-def test_no_color() -> None:
-    _, written, _ = drawn(said("# A\n`b` **c**\n- d"), NO_COLOR="1")
-    assert styles(written) == {"0", "1", "2", "1;4"}
 
 
 def test_raw_is_refused_on_a_terminal() -> None:

@@ -4,12 +4,11 @@ import re
 
 import pytest
 from cases import each_case
-from chat_command import DOCUMENT, live, plain, rows_of, styles_of
+from chat_command import DOCUMENT, live, plain, rows_of, styles_at, styles_of
 from command_line import screen_of, terminal, written_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.text import Text
 
 from chunkfold.cli.markdown import MarkdownRows
 
@@ -137,10 +136,6 @@ def check_rows(text: str, size: int, width: int) -> None:
             styles_at(other, place) for place in range(len(other))
         ]
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e]", "".join(plain(whole)))
-
-
-def styles_at(row: Text, place: int) -> set[str]:
-    return {str(span.style) for span in row.spans if span.start <= place < span.end} - {""}
 
 
 @given(st.lists(st.sampled_from(["word ", "**bold** ", "- item ", "\n", "# ", "> ", "`a b` "]), max_size=30), st.data())

@@ -189,14 +189,6 @@ class TestOpenaiSdk:
             ours = ask_openai(provider)
         assert (ours.id, ours.choices[0].finish_reason, ours.choices[0].message.mood) == (None, "eos", "good")
 
-    @pytest.mark.slow  # it waits for half a second and more
-    def test_their_client_retries_before_the_stream(self, ask_openai: Any, capsys: Any) -> None:
-        with FakeProvider(BUSY, Answer(WHOLE)) as provider:
-            ask_openai(provider)
-        assert len(provider.requests) == 2
-        assert provider.requests[1].headers["authorization"] == "Bearer sk-test"
-        assert capsys.readouterr().out == "Hi there"
-
     def test_their_errors_come_before_the_stream_and_ours_inside_it(self, ask_openai: Any) -> None:
         openai: Any = importlib.import_module("openai")
         refusal = json_answer({"error": {"message": "Wrong key."}}, 401)

@@ -317,14 +317,6 @@ async def test_a_stall_before_output_is_retried(front: Any) -> None:
     assert (screen, len(provider.requests)) == (["One, ", "two."], 3)
 
 
-async def test_what_never_gets_better_is_raised_as_it_is(front: Any, library: Any) -> None:
-    with FakeProvider(*[BEFORE_OUTPUT["503"]] * 9) as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(APIStatusError, match="overloaded"):
-                await ask(client, provider.url, pytest.fail)
-    assert len(provider.requests) == ATTEMPTS
-
-
 QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": "insufficient_quota"}
 FIRST = delta(content="One, ")
 ONCE: dict[str, tuple[Answer, type[ChunkfoldError]]] = {

@@ -72,7 +72,11 @@ def live(width: int = 40) -> tuple[Console, LiveView]:
     return console, LiveView(console, frame=0)
 
 
+def styles_at(row: Text, place: int) -> set[str]:
+    return {str(span.style) for span in row.spans if span.start <= place < span.end} - {""}
+
+
 def styles_of(row: Text, word: str) -> set[str]:
     place = re.search(rf"(?<!\w){re.escape(word)}", row.plain)
     assert place
-    return {str(span.style) for span in row.spans if span.start <= place.start() < span.end} - {""}
+    return styles_at(row, place.start())
