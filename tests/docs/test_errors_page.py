@@ -44,7 +44,7 @@ from chunkfold import (
     connect,
 )
 from chunkfold.rule_examples import example_of
-from chunkfold.testing import sse
+from chunkfold.testing import event, fragment, sse
 
 # An input, and what is left of it
 
@@ -174,22 +174,6 @@ def calls(*fragments: dict[str, Any], finish_reason: str = "tool_calls") -> byte
     return body(*(chunk({"tool_calls": [fragment]}) for fragment in fragments), chunk({}, finish_reason))
 
 
-def call(name: Any = None, arguments: Any = None, **fields: Any) -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return {**fields, "function": {key: value for key, value in function.items() if value is not None}}
-
-
-def named(event: bytes, data: bytes) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (event, data)
-
-
-def nested(depth: int) -> Any:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
-
-
 # Things to do
 
 
@@ -227,7 +211,7 @@ def answered(text: str) -> bytes:
 
 
 def called_with(arguments: str) -> bytes:
-    return calls(call("f", arguments, index=0, id="a"))
+    return calls(fragment(0, "a", "f", arguments))
 
 
 def not_connected() -> Result:
@@ -441,9 +425,9 @@ CASES = {
     "keep-alives-only": empty(PING * 3),
     # The provider reports an error
     "event-error-text": failed(
-        CUT + named(b"error", b"boom"), CUT + named(b"error", b'"boom"'), error={"message": "boom"}
+        CUT + event(b"boom", "error"), CUT + event(b'"boom"', "error"), error={"message": "boom"}
     ),
-    "event-error-empty": failed(CUT + named(b"error", b""), CUT + named(b"error", b"null")),
+    "event-error-empty": failed(CUT + event(b"", "error"), CUT + event(b"null", "error")),
     "event-error-comment": failed(CUT + b"event: error\n: boom\n\ndata: [DONE]\n\n", error={"message": "boom"}),
     "error-behind-cut-event": failed(
         CUT + b'data: {"choices":[{"de\ndata: %b\n\n' % JSON_BODY,
@@ -497,7 +481,7 @@ CASES = {
         error={"message": "boom"},
     ),
     "error-in-list": failed(body(HI, [{"error": BOOM}]), error=CODED),
-    "foreign-event-error": failed(CUT + named(b"progress", b'{"error":{"message":"boom"}}'), error={"message": "boom"}),
+    "foreign-event-error": failed(CUT + event(b'{"error":{"message":"boom"}}', "progress"), error={"message": "boom"}),
     "only-done": empty(body()),
     "no-output": empty(
         body(chunk({"role": "assistant"}, usage={"total_tokens": 3})),
@@ -511,7 +495,7 @@ CASES = {
     "unfinished-text": invalid(CUT + b"data: Internal Server Error"),
     "json-no-object": invalid(*(body(HI, value) for value in (5, "Hi", True, [HI, HI])), error={"position": len(CUT)}),
     "several-payloads-bad": invalid(b"data: %b\ndata: no\n\n" % json.dumps(HI).encode()),
-    "json-too-deep": invalid(body(HI, chunk({"new": nested(600)}))),
+    "json-too-deep": invalid(body(HI, chunk({"new": json.loads("[" * 600 + "]" * 600)}))),
     "number-too-long": invalid(CUT + b'data: {"choices":[],"x":' + b"1" * 5000 + b"}\n\n"),
     "choices-type": invalid(*(body(HI, {**STOP, "choices": value}) for value in ({"a": 1}, "x", [5], ["x"]))),
     "delta-type": invalid(*(body(HI, chunk(value)) for value in ("x", ["x"], 5))),
@@ -522,19 +506,19 @@ CASES = {
         body(HI, chunk({"tool_calls": 7})),
         *(
             body(HI, chunk({"tool_calls": [value]}))
-            for value in ("x", {"id": ["a"]}, {"function": "f"}, call(5, index=0), call("f", 5, index=0))
+            for value in ("x", {"id": ["a"]}, {"function": "f"}, fragment(0, name=5), fragment(0, None, "f", 5))
         ),
     ),
     "other-type": fine(
         body(HI, {**STOP, "usage": "none"}), has={"text": "Hi", "usage": None, "raw_values": {"usage": "none"}}
     ),
     "responses-api": invalid(
-        named(b"response.output_text.delta", b'{"type":"response.output_text.delta","delta":"Hi"}'),
+        event(b'{"type":"response.output_text.delta","delta":"Hi"}', "response.output_text.delta"),
         body({"type": "response.created"}),
         has=NOTHING,
     ),
     "messages-api": invalid(
-        named(b"message_start", b'{"type":"message_start"}'), body({"type": "content_block_delta"}), has=NOTHING
+        event(b'{"type":"message_start"}', "message_start"), body({"type": "content_block_delta"}), has=NOTHING
     ),
     "completions-api": invalid(body({"object": "text_completion", "choices": [{"text": "Hi"}]}), has=NOTHING),
     "another-api": invalid(
@@ -658,7 +642,7 @@ CASES = {
     "parse-no-arguments": fine(parsed(called_with(""), parse_arguments, expected={}), has={"calls": [("a", "f", "")]}),
     "parse-placeholder": fine(
         parsed(
-            calls(call("f", "{}", index=0, id="a"), call(None, '{"x":1}', index=0)), parse_arguments, expected={"x": 1}
+            calls(fragment(0, "a", "f", "{}"), fragment(0, arguments='{"x":1}')), parse_arguments, expected={"x": 1}
         ),
         has={"calls": [("a", "f", '{}{"x":1}')]},
     ),
@@ -696,11 +680,9 @@ CASES = {
         body(chunk({"content": "Hi", "obfuscation": "aaa"}), STOP),
         has={"text": "Hi", "model_extra": {}, "message.model_extra": {}},
     ),
-    "arguments-twice": fine(
-        calls(call("f", r'"{\"x\":1}"', index=0, id="a")), has={"calls": [("a", "f", r'"{\"x\":1}"')]}
-    ),
+    "arguments-twice": fine(calls(fragment(0, "a", "f", r'"{\"x\":1}"')), has={"calls": [("a", "f", r'"{\"x\":1}"')]}),
     "arguments-null": fine(
-        calls(call("f", "{}", index=0, id="a"), {"index": 0, "function": {"arguments": None}}),
+        calls(fragment(0, "a", "f", "{}"), {"index": 0, "function": {"arguments": None}}),
         has={"calls": [("a", "f", "{}")]},
     ),
     "function-call-object": fine(
@@ -729,7 +711,7 @@ CASES = {
         has={"text": "Hi", "usage.completion_tokens": 4},
     ),
     "stop-with-calls": fine(
-        calls(call("f", "{}", index=0, id="a"), finish_reason="stop"),
+        calls(fragment(0, "a", "f", "{}"), finish_reason="stop"),
         has={"calls": [("a", "f", "{}")], "finish_reason": "stop", OUTCOME: "tool_calls"},
     ),
     "output-after-finish-interrupted": interrupted([body(STOP, HI, done=False), FAULT], has={"text": "Hi"}),
