@@ -347,20 +347,6 @@ def test_a_mocked_response_is_of_the_library_that_is_asked_for(library: ModuleTy
     assert type(mock_response(HELLO)) is httpx.Response
 
 
-# The openai SDK
-
-
-def test_the_openai_sdk_reads_a_mocked_transport() -> None:
-    openai = pytest.importorskip("openai")
-    transport = mock_transport(OVERLOADED, HELLO, library=httpx2)
-    options: dict[str, Any] = {"base_url": "http://provider.example/v1", "api_key": "x", "max_retries": 0}
-    with openai.OpenAI(http_client=httpx2.Client(transport=transport), **options) as client:
-        with pytest.raises(openai.RateLimitError):
-            client.chat.completions.create(**ASKED, stream=True)
-        with client.chat.completions.create(**ASKED, stream=True) as stream:
-            assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "Hello"
-
-
 # Nothing that is not asked for
 
 

@@ -118,24 +118,6 @@ def test_whole_completion_models_and_errors_by_default() -> None:
             assert set(response.json()["error"]) == {"message", "type", "param", "code"}
 
 
-def test_the_openai_sdk_takes_it_for_a_provider() -> None:
-    openai = pytest.importorskip("openai")
-    asked: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
-    with (
-        FakeProvider() as provider,
-        openai.OpenAI(base_url=provider.base_url, api_key="x", max_retries=0) as client,
-    ):
-        whole = client.chat.completions.create(**asked)
-        with client.chat.completions.create(**asked, stream=True) as stream:
-            chunks = list(stream)
-        assert [model.id for model in client.models.list()] == ["fake-model"]
-        with pytest.raises(openai.NotFoundError, match="Unknown request URL"):
-            client.models.retrieve("other")
-    assert whole.choices[0].message.content == TEXT
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == TEXT
-    assert provider.requests[0].headers["authorization"] == "Bearer x"
-
-
 # The script
 
 
