@@ -8,17 +8,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from broken_parsers import (
-    CALLS,
-    CUT_OFF,
-    HELLO,
-    OVERLOADED,
-    marked,
-    message_of,
-    parse,
-    raises_for_any,
-    right,
-)
+from broken_parsers import CALLS, CUT_OFF, HELLO, OVERLOADED, marked, message_of, parse, raises_for_any, right
 
 from chunkfold.testing import (
     DONE,

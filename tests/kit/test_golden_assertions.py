@@ -30,15 +30,7 @@ from broken_parsers import (
 from cases import each_case
 
 from chunkfold import ChatCompletion, ChatCompletionParser, ChatCompletionStream
-from chunkfold.testing import (
-    DONE,
-    Call,
-    Reading,
-    StreamBuilder,
-    assert_folds_to,
-    assert_same_however_cut,
-    delta,
-)
+from chunkfold.testing import DONE, Call, Reading, StreamBuilder, assert_folds_to, assert_same_however_cut, delta
 from chunkfold.testing.body_events import difference_of
 
 LONG = StreamBuilder().text(*"abcdefghij").finish().done()

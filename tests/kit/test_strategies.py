@@ -13,14 +13,7 @@ from own_process import printed_by
 from parsed_bodies import parsed
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamEnd
-from chunkfold.testing import (
-    DIALECTS,
-    Dialect,
-    StreamBuilder,
-    assert_folds_to,
-    assert_same_however_cut,
-    strategies,
-)
+from chunkfold.testing import DIALECTS, Dialect, StreamBuilder, assert_folds_to, assert_same_however_cut, strategies
 from chunkfold.testing.strategies import bodies, builders, cut_bodies, cuts, dialects, events
 
 rarely = settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
