@@ -1,8 +1,6 @@
 """Every script in `examples/`: on its own, as a user runs it, and against a given provider, mostly in this process."""
 
 import base64
-import contextlib
-import os
 import re
 import runpy
 import subprocess
@@ -57,20 +55,6 @@ def first_lines_of(name: str, provider: FakeProvider, count: int) -> list[str]:
         finally:
             timer.cancel()
             process.kill()
-
-
-def screen_of(name: str, provider: FakeProvider) -> str:
-    """What the script wrote to a terminal."""
-    ours, its = os.openpty()
-    env = environment(provider) | {"TERM": "xterm", "COLUMNS": "80"}
-    with os.fdopen(ours, "rb", buffering=0) as screen, subprocess.Popen(command(name), env=env, stdout=its) as process:
-        os.close(its)
-        written = b""
-        with contextlib.suppress(OSError):  # how Linux says that the other side was closed
-            while data := screen.read(4096):
-                written += data
-        assert process.wait(PATIENCE) == 0
-    return written.decode()
 
 
 def call(index: int, id: str, name: str, arguments: str) -> bytes:
@@ -292,13 +276,15 @@ def test_live_table_raises_what_is_no_such_json(run: Run, capsys: pytest.Capture
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_live_table_is_drawn_in_place_on_a_terminal() -> None:
+    from command_line import on_a_terminal  # which needs the extra `cli`
+
     pieces = ('{"cities": [{"name": "Ro', 'me", "country": "[red]Italy", "millions": 4.3}]}')
     role, first, *others = said(*pieces)
     with FakeProvider(Answer([role, first, 1.0, *others])) as provider:
-        screen = screen_of("live_table", provider)
-    begin, end = screen.split("\x1b[1A", 1)  # the cursor goes up
+        _, written, code = on_a_terminal(*command("live_table")[1:], command=sys.executable, **environment(provider))
+    assert code == 0
+    begin, end = written.split("\x1b[1A", 1)  # the cursor goes up
     assert "Ro " in begin
     assert "Rome" not in begin
     for cell in ("Rome", "[red]Italy", "4.3"):

@@ -140,13 +140,20 @@ def read_a_line_and_close(process: subprocess.Popen[str]) -> str:
     return said
 
 
-def on_a_terminal(*arguments: str, width: int = 80, height: int = 200, stdout: Any = None, **variables: str) -> Drawn:
-    """The command on a terminal of that size, but for a standard output that is given."""
+def on_a_terminal(
+    *arguments: str | Path,
+    command: str = COMMAND,
+    width: int = 80,
+    height: int = 200,
+    stdout: Any = None,
+    **variables: str,
+) -> Drawn:
+    """The command, or another one, on a terminal of that size, but for a standard output that is given."""
     fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
     with subprocess.Popen(
-        [COMMAND, *arguments], stdin=its, stdout=stdout or its, stderr=its, env=environment(**variables)
+        [command, *arguments], stdin=its, stdout=stdout or its, stderr=its, env=environment(**variables)
     ) as process:
         os.close(its)
         written = b"".join(iter(lambda: _read(ours), b"")).decode()
