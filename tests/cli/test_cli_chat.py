@@ -292,9 +292,6 @@ def test_a_base_with_a_query_is_one_too() -> None:
     assert (request.path, request.query) == ("/v1/chat/completions", "api-version=1")
 
 
-# Leaving
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--quiet",), ("--json",)], ids=["text", "quiet", "json"])
 def test_ctrl_c_closes_the_request_and_shows_what_had_come(arguments: tuple[str, ...]) -> None:

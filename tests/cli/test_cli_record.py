@@ -514,9 +514,6 @@ def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:
             assert record_again(base_url)[0].body == b"".join(WHOLE)
 
 
-# In the process itself
-
-
 def test_standard_input_that_is_a_recording() -> None:
     given = at_once([], end="error", error="ReadError", status_code=200).dumps()
     assert run("replay", "-", stdin=given).exit_code == 5

@@ -439,9 +439,6 @@ def test_pieces_are_the_text(text: str) -> None:
     assert all(pieces)
 
 
-# The page
-
-
 PAGE = (Path(__file__).parents[2] / "docs" / "fold-and-serve.md").read_text("utf-8")
 
 

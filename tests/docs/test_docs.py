@@ -14,8 +14,6 @@ from chunkfold.models.outcome import _OUTCOMES, Outcome
 from chunkfold.testing import FakeProvider
 from chunkfold.wire.headers import _REQUEST_IDS
 
-# Examples
-
 
 def own_blocks_of(page: str) -> list[Block]:
     """But those of other libraries, which `test_migration_docs` runs."""

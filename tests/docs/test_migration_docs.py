@@ -64,9 +64,6 @@ def test_every_block_is_run_and_both_sides_are_shown(page: str) -> None:
     assert sum(block.library is not None for block in blocks) >= 5
 
 
-# What the migration pages say of others
-
-
 def test_how_many_shapes_of_errors_openai_tells() -> None:
     openai = needed("openai")
     told = [shape for shape in ERROR_SHAPES if isinstance(raised_by_openai(openai, shape), openai.APIError)]
@@ -231,9 +228,6 @@ def test_the_figures_of_strict_mode() -> None:
     says(f"The other {ends['refused']} are refused")
     table = text_of("docs/conformance.md").partition("| rule | sent by | why it is a rule |")[2].partition("\n\n")[0]
     assert set(re.findall(r"CF\d{3}", table)) == refused_by - {"CF106"}  # DashScope's own API is refused in any case
-
-
-# The other pages
 
 
 def test_every_ending_has_a_row_and_an_example() -> None:

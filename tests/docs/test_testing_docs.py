@@ -160,9 +160,6 @@ def test_the_tests_of_a_layout_pass(client: str, tmp_path: Path) -> None:
     assert re.search(r"^=+ \d+ passed in ", output, re.MULTILINE), output[-4000:]
 
 
-# Excerpts
-
-
 def definitions_in(source: str) -> dict[str, str]:
     """Each function, class and constant, by its name."""
     found: dict[str, str] = {}

@@ -188,9 +188,6 @@ def test_a_function_that_always_says_the_same_is_not() -> None:
     assert {v.right for v in verdicts.values() if v.stream.ending != "complete"} == {False}
 
 
-# The page
-
-
 def rows_of(page: str, columns: str) -> list[list[str]]:
     """The cells of the table whose head begins so."""
     table = page.partition(f"| {columns} |")[2].partition("\n\n")[0]
@@ -211,9 +208,6 @@ def test_the_page_shows_the_set_and_that_chunkfold_gets_it_right() -> None:
         )
         shown = [*(f"{marks.count('✓')} of {len(marks)}" for marks in (complete, refused)), str(refused.count("crash"))]
         assert scores[name] == shown
-
-
-# Other libraries
 
 
 @pytest.mark.peers

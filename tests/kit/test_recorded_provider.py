@@ -183,9 +183,6 @@ def test_the_speed_is_that_of_the_recording_if_it_is_asked_for(tmp_path: Path) -
             assert asked(provider).elapsed.total_seconds() >= least
 
 
-# Secrets
-
-
 def test_the_times_of_a_recording_count_from_the_request(tmp_path: Path) -> None:
     slow = StreamBuilder().text("a").finish().done()
 

@@ -121,9 +121,6 @@ def test_a_cut_between_any_two_events_is_never_complete_before_the_finish_reason
         assert parsed(b"".join(pieces[:size])).end.complete is (size > finish)
 
 
-# Errors
-
-
 RECOGNISED: dict[ErrorShape, tuple[Any, str | None]] = {  # the code that has room, the type that has room
     **dict.fromkeys(ERROR_SHAPES, (503, "server_error")),
     **dict.fromkeys(("event_text", "message", "detail"), (None, None)),
@@ -335,9 +332,6 @@ def test_the_example_of_its_module_runs() -> None:
     assert builder.__doc__ is not None
     exec(dedent("\n".join(re.findall(r"^ {4}.*", builder.__doc__, re.MULTILINE))), names)  # noqa: S102 - the module's own
     assert names["stream"].reading.text == "Hello"
-
-
-# Events
 
 
 def test_payloads_become_events() -> None:
