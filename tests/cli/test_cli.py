@@ -18,7 +18,6 @@ from command_line import (
     NEEDS_SIGNALS,
     PATIENCE,
     OpenAnswer,
-    Ran,
     environment,
     on_a_terminal,
     piped,
@@ -84,18 +83,6 @@ def without_numbers(line: str) -> str:
 # The demo
 
 
-def check_demo(ran: Ran) -> None:
-    """Standard output has the answers alone, all else is on standard error."""
-    assert (ran.stdout, ran.exit_code) == (f"{ANSWER}\n\n{CUT}\n\n", 0)
-    assert all(character.isprintable() or character == "\n" for character in ran.stderr)
-    assert [without_numbers(line) for line in ran.stderr.splitlines()] == SAID
-
-
-@pytest.mark.slow
-def test_demo_in_a_pipe_gives_the_answers_alone() -> None:
-    check_demo(piped(*DEMO))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "variables", "colours"), [(50, {}, {"1;36"}), (200, {"NO_COLOR": "1"}, set())], ids=["50", "200"]
@@ -113,9 +100,12 @@ def test_demo_on_a_terminal_has_the_same_facts(width: int, variables: dict[str, 
     assert styles(written) == {"0", "1", "2"} | colours
 
 
-def test_neither_colours_nor_proxies_of_the_environment_change_it() -> None:
+def test_demo_in_a_pipe_gives_the_answers_alone_whatever_colours_and_proxies_the_environment_has() -> None:
     proxy = {"http_proxy": "http://127.0.0.1:9", "all_proxy": "http://127.0.0.1:9", "NO_PROXY": None}
-    check_demo(run(*DEMO, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1", **proxy))
+    ran = run(*DEMO, FORCE_COLOR="1", CLICOLOR_FORCE="1", TTY_COMPATIBLE="1", **proxy)
+    assert (ran.stdout, ran.exit_code) == (f"{ANSWER}\n\n{CUT}\n\n", 0)
+    assert all(character.isprintable() or character == "\n" for character in ran.stderr)
+    assert [without_numbers(line) for line in ran.stderr.splitlines()] == SAID
 
 
 LONG = (delta(content="\n" + "x" * 100) + delta(content="Hello")) * 3_000
