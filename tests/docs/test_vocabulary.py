@@ -2,9 +2,7 @@
 
 `PHRASES` lists turns of phrase that a reader stumbles over, each with what to write instead. A phrase is a regular
 expression in lower case, matched in prose only and across line ends: not in code blocks, code spans, link targets or
-identifiers. This prints all that are found:
-
-    PYTHONPATH=tests/helpers uv run python tests/docs/test_vocabulary.py
+identifiers.
 """
 
 import io
@@ -185,9 +183,3 @@ def test_code_is_not_prose() -> None:
         "[c]",
     ]
     assert [each.text for each in passages_of_module("told = by\n# one\n# two\nx = 'three'\n")] == ["one two", "three"]
-
-
-if __name__ == "__main__":
-    for checked in checked_files():
-        for found in phrases_in(checked):
-            print(found)
