@@ -179,15 +179,6 @@ def test_a_function_may_return_a_dict_or_an_object(value: Any, reading: Reading)
     assert as_reading(value) == reading
 
 
-def test_a_function_that_always_says_the_same_is_not() -> None:
-    verdicts = {
-        verdict.stream.name: verdict for verdict in hold(lambda _: {"text": "Hi", "tool_calls": []}, STREAMS.values())
-    }
-    assert verdicts["bom"].right
-    assert not verdicts["calls-without-index"].right
-    assert {v.right for v in verdicts.values() if v.stream.ending != "complete"} == {False}
-
-
 def rows_of(page: str, columns: str) -> list[list[str]]:
     """The cells of the table whose head begins so."""
     table = page.partition(f"| {columns} |")[2].partition("\n\n")[0]
