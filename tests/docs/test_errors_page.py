@@ -226,75 +226,45 @@ def not_connected() -> Result:
     return Result(raised_by(ask))
 
 
-def left_early() -> Result:
-    with ChatCompletionStream([CUT, body(STOP)]) as stream:
-        for _ in stream:
-            break
-    assert stream.error is None
-    return left(stream, raised_by(stream.completion))
+def after(
+    reads: list[bytes], use: Callable[[Any], object], then: Callable[[Any], object], **options: Any
+) -> Callable[[], Result]:
+    """Use a stream, then do what may raise."""
+
+    def do() -> Result:
+        stream = ChatCompletionStream(reads, **options)
+        use(stream)
+        return left(stream, raised_by(lambda: then(stream)))
+
+    return do
 
 
-def left_after_finish() -> Result:
-    with ChatCompletionStream([body(HI, STOP, done=False), CUT]) as stream:
-        for one in stream:
-            if one.choices[0].finish_reason:
-                break
-    return left(stream, raised_by(stream.completion))
+def inside(use: Callable[[Any], object]) -> Callable[[Any], None]:
+    """The same in the stream's `with`."""
+
+    def enter(stream: Any) -> None:
+        with stream:
+            use(stream)
+
+    return enter
 
 
-def too_early() -> Result:
-    stream = ChatCompletionStream([CUT, body(STOP)])
-    next(stream)
-    return left(stream, raised_by(stream.completion))
-
-
-def iterated_again() -> Result:
-    stream = ChatCompletionStream([body(HI, STOP)])
-    stream.read()
-    return left(stream, raised_by(lambda: list(stream)))
-
-
-def iterated_after_leaving() -> Result:
-    stream = ChatCompletionStream([CUT, body(STOP)])
+def leave(stream: Any) -> None:
     next(stream)
     stream.close()
-    return left(stream, raised_by(lambda: list(stream)))
 
 
-def with_too_many_values() -> Result:
-    with ChatCompletionStream([body(chunk({"content": "[" + "1," * 250_000}, "stop"))]) as stream:
-        error = raised_by(lambda: list(stream.partials()))
-    return left(stream, error)
+def raising(*_: object) -> None:
+    raise LookupError
+
+
+read_all, completion_of = ChatCompletionStream.read, ChatCompletionStream.completion
 
 
 def expanded() -> Result:
     sent = gzip.compress(CUT + (b":" + b"x" * 2**16 + b"\n\n") * (33 * 2**4))
     reads = (sent[place : place + 4096] for place in range(0, len(sent), 4096))
     return read(httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=reads), {})
-
-
-def own_exception() -> Result:
-    stream = ChatCompletionStream([CUT, body(STOP)])
-
-    def use() -> None:
-        with stream:
-            for _ in stream:
-                raise LookupError
-
-    return left(stream, raised_by(use))
-
-
-def tap_exception() -> Result:
-    def tap(event: object, chunks: object) -> None:
-        raise LookupError
-
-    stream = ChatCompletionStream([body(HI, STOP)], on_server_sent_event=tap)
-
-    def use() -> None:
-        with stream:
-            stream.read()
-
-    return left(stream, raised_by(use))
 
 
 def cancelled() -> Result:
@@ -573,7 +543,7 @@ CASES = {
         error={"limit": "max_output_size", "value": 5},
     ),
     "max-partial-values": case(
-        with_too_many_values,
+        after([answered("[" + "1," * 250_000)], iter, inside(lambda stream: list(stream.partials()))),
         raises=LimitExceededError,
         has={},
         error={"limit": "max_partial_values", "value": 250_000},
@@ -601,17 +571,32 @@ CASES = {
     "strict-fault": interrupted([body(HI, done=False), FAULT], error={"__cause__": FAULT}, strict=True),
     # You
     "left-early": case(
-        left_early,
+        after([CUT, body(STOP)], leave, completion_of),
         raises=IncompleteStreamError,
         end=StreamEnd.CLOSED,
         error={"end": "closed", "snapshot.text": "Hi", "retryable": False},
     ),
-    "left-after-finish": fine(left_after_finish),
-    "too-early": case(too_early, raises=IncompleteStreamError, end=None, error={"end": None, "snapshot.text": "Hi"}),
-    "iterated-again": case(iterated_again, raises=StreamConsumedError, error={"snapshot.text": "Hi"}),
-    "iterated-after-leaving": case(iterated_after_leaving, raises=StreamConsumedError, end=StreamEnd.CLOSED),
-    "own-exception": case(own_exception, raises=LookupError, end=StreamEnd.CLOSED),
-    "tap-exception": case(tap_exception, raises=LookupError, end=StreamEnd.CLOSED),
+    "left-after-finish": fine(
+        after([body(HI, STOP, done=False), CUT], next, lambda stream: (leave(stream), stream.completion()))
+    ),
+    "too-early": case(
+        after([CUT, body(STOP)], next, completion_of),
+        raises=IncompleteStreamError,
+        end=None,
+        error={"end": None, "snapshot.text": "Hi"},
+    ),
+    "iterated-again": case(
+        after([body(HI, STOP)], read_all, list), raises=StreamConsumedError, error={"snapshot.text": "Hi"}
+    ),
+    "iterated-after-leaving": case(
+        after([CUT, body(STOP)], leave, list), raises=StreamConsumedError, end=StreamEnd.CLOSED
+    ),
+    "own-exception": case(after([CUT, body(STOP)], next, inside(raising)), raises=LookupError, end=StreamEnd.CLOSED),
+    "tap-exception": case(
+        after([body(HI, STOP)], iter, inside(read_all), on_server_sent_event=raising),
+        raises=LookupError,
+        end=StreamEnd.CLOSED,
+    ),
     "cancelled": case(cancelled, raises=asyncio.CancelledError, end=StreamEnd.CLOSED),
     "wrong-argument": case(*map(unmade, ([], 5), ({"no_such_option": True}, {})), raises=TypeError, end=None, has={}),
     # The text is not the JSON you asked for
