@@ -21,16 +21,8 @@ from chunkfold.testing import (
 )
 
 
-def right_reads(reads: Sequence[bytes]) -> dict[str, Any]:
-    return right(b"".join(reads))
-
-
 def decodes_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
     return parse("".join(read.decode("utf-8", "replace") for read in reads).split("\n"))
-
-
-def splits_each_read(reads: Sequence[bytes]) -> dict[str, Any]:
-    return parse([line for read in reads for line in read.decode("utf-8", "replace").split("\n")])
 
 
 async def right_async(body: bytes) -> dict[str, Any]:
@@ -84,7 +76,7 @@ def test_where_no_cut_alone_is_enough_those_that_are_are_told() -> None:
 
 @pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=repr)
 def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> None:
-    assert_same_however_cut(stream, fold_reads=right_reads)
+    assert_same_however_cut(stream, fold_reads=lambda reads: right(b"".join(reads)))
 
 
 def test_this_library_does_not_depend_on_cuts() -> None:
@@ -105,7 +97,10 @@ def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:
 
 
 def test_a_parser_that_splits_each_read_fails_inside_of_a_line() -> None:
-    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=splits_each_read))
+    def fold(reads: Sequence[bytes]) -> dict[str, Any]:
+        return parse([line for read in reads for line in read.decode("utf-8", "replace").split("\n")])
+
+    message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=fold))
     assert "  cut:   EOFError: the stream was cut\n" in message
     assert marked(message) == ["1"]
 
@@ -129,10 +124,6 @@ def test_the_seed_is_for_the_random_cuts() -> None:
 # Async parsers
 
 
-async def right_async_reads(reads: Sequence[bytes]) -> dict[str, Any]:
-    return await right_async(b"".join(reads))
-
-
 async def wrong_async_reads(reads: Sequence[bytes]) -> int:
     return len(reads)
 
@@ -147,7 +138,9 @@ def check_awaited() -> None:
 
 def test_an_async_parser_is_awaited() -> None:
     check_awaited()
-    assert_same_however_cut(StreamBuilder().text("a").finish().body, fold_reads=right_async_reads)
+    assert_same_however_cut(
+        StreamBuilder().text("a").finish().body, fold_reads=lambda reads: right_async(b"".join(reads))
+    )
 
 
 async def test_inside_of_an_event_loop_too() -> None:

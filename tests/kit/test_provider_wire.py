@@ -2,7 +2,7 @@
 
 import math
 import zlib
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,17 +143,10 @@ def test_clients_read_a_compressed_body(library: Any, framing: Framing, encoding
 
 
 def test_a_cut_counts_compressed_bytes() -> None:
-    body = b"".join(zlib_pieces([b"ab" * 1000, b"c"], 31))
+    whole = Answer([b"ab" * 1000, b"c"], encoding="gzip", framing="content-length")
+    with FakeProvider(whole) as provider:
+        head, _, body = exchange(provider, LAST_GET).partition(b"\r\n\r\n")
+    assert zlib.decompress(body, wbits=31) == b"ab" * 1000 + b"c"
     for size in (0, 1, 12, len(body) - 1, len(body)):
-        answer = Answer([b"ab" * 1000, b"c"], encoding="gzip", framing="content-length", cut_at=size, ending="cut")
-        with FakeProvider(answer) as provider:
-            head, _, sent = exchange(provider, LAST_GET).partition(b"\r\n\r\n")
-        assert head.endswith(b"content-length: %d" % len(body))
-        assert sent == body[:size]
-
-
-def zlib_pieces(pieces: list[bytes], bits: int) -> Iterator[bytes]:
-    compressor = zlib.compressobj(wbits=bits)
-    for piece in pieces:
-        yield compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH)
-    yield compressor.flush()
+        with FakeProvider(replace(whole, cut_at=size, ending="cut")) as provider:
+            assert exchange(provider, LAST_GET) == head + b"\r\n\r\n" + body[:size]
