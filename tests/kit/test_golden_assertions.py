@@ -144,12 +144,6 @@ def test_what_is_right(name: str) -> None:
 
 # A parser that is wrong, how the message begins, and the event that it points at.
 WRONG: dict[str, tuple[StreamBuilder, Callable[[bytes], Any], str, int]] = {
-    "a completion in OpenAI's form": (
-        HELLO,
-        says(in_openais_form("Help")),
-        "text: expected 'Hello'\n      received 'Help'",
-        3,
-    ),
     "text alone": (HELLO, says("Help"), "text: expected 'Hello'\n      received 'Help'", 3),
     "lines split as by Python": (SEPARATED, splits_like_python, "expected an answer, it crashed: JSONDecodeError", 2),
     "lines split at NEL": (NEXT_LINE, splits_like_python, "expected an answer, it crashed: JSONDecodeError", 3),
@@ -159,12 +153,6 @@ WRONG: dict[str, tuple[StreamBuilder, Callable[[bytes], Any], str, int]] = {
         CUT_OFF,
         says(Reading(refused="no", ending="error")),
         "expected a refusal (cut), it was taken as error",
-        3,
-    ),
-    "an error that is swallowed": (
-        OVERLOADED,
-        says({"text": "Hel", "tool_calls": []}),
-        "expected a refusal (overloaded), an answer came: 'Hel'",
         3,
     ),
     "an error without what came": (OVERLOADED, says({"error": "no", "text": "He"}), "text: expected 'Hel'", 2),
@@ -249,6 +237,7 @@ def test_an_error_wants_a_refusal_or_a_word_for_an_error() -> None:
     for word in (None, "", "stop"):
         message = message_of(lambda word=word: assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [a_choice("Hel", word)]}))  # fmt: skip
         assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
+        assert marked(message) == ["3"]
 
 
 def test_a_cut_stream_wants_a_refusal_or_no_finish_reason() -> None:

@@ -9,7 +9,6 @@ from typing import Any, Self
 import pytest
 from made_recordings import CUT, EVERY, HOSTILE_RECORDING, PLAIN, REFUSED, WHOLE, long_recording
 
-from chunkfold import ChatCompletion
 from chunkfold.recording import Recording, replay
 from chunkfold.report import facts_of, page
 
@@ -151,14 +150,11 @@ def test_it_can_be_read_without_scripts(browser: Any, tmp_path: Path) -> None:
         assert opened.page.get_by_text("One moment, please.").is_visible()
 
 
-def notebook(completion: ChatCompletion, scheme: str) -> str:
-    colours = "#111;color:#ddd" if scheme == "dark" else "#fff;color:#222"
-    return f'<!doctype html><meta charset="utf-8"><body style="background:{colours}">{completion._repr_html_()}'
-
-
 def test_in_a_notebook_a_completion_is_readable_and_does_nothing(browser: Any, tmp_path: Path, scheme: str) -> None:
+    colours = "#111;color:#ddd" if scheme == "dark" else "#fff;color:#222"
+    head = f'<!doctype html><meta charset="utf-8"><body style="background:{colours}">'
     for recorded in (WHOLE, HOSTILE_RECORDING, EVERY["many of each"]):
-        markup = notebook(replay(recorded).snapshot, scheme)
+        markup = head + replay(recorded).snapshot._repr_html_()
         with Opened(browser, markup, tmp_path, 390, scheme) as opened:
             opened.ask("document.querySelectorAll('details').forEach(each => each.open = true)")
             assert opened.ask(FAINT) == []
