@@ -134,15 +134,6 @@ def test_a_pipe_gets_the_text_as_it_was_sent_and_nothing_else() -> None:
     assert result.exit_code == 0
 
 
-def test_a_legacy_function_call_is_shown_too() -> None:
-    call = StreamBuilder().event(
-        {"choices": [{"index": 1, "delta": {"function_call": {"name": "f", "arguments": "{"}}}]}
-    )
-    end = {"choices": [{"index": 1, "delta": {"function_call": {"arguments": "}"}}, "finish_reason": "function_call"}]}
-    result = chat(call.event(end).done())
-    assert result.stderr.startswith("tool call: f {}\nfinished: function_call")
-
-
 def test_quiet_leaves_the_text_alone() -> None:
     result = chat(HELLO, "--quiet", "Hi")
     assert (result.stdout, result.stderr) == ("Hello!", "")
