@@ -81,24 +81,16 @@ def test_what_is_said_is_what_comes(say: Callable[[str], StreamBuilder], dialect
         )
         assert (parser.snapshot.finish_reason or "") == reading.finish_reason == reason
         assert reading.refused is None
+    else:
+        assert isinstance(parser.error, APIError)
+        assert parser.error.message == reading.refused == "overloaded"
+        assert parser.error.status_code == (None if dialect == "tgi" else 503)  # its errors are text alone
     usage, counts = parser.snapshot.usage, {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     if say is counting:
         assert usage.model_dump(include={*counts}) == reading.usage == counts
         assert (usage.cached_tokens, usage.reasoning_tokens) == (3, 2)
     elif ending == "complete":
         assert (usage, reading.usage) == (None, {})
-
-
-@each_case("dialect", DIALECTS)
-def test_an_error(dialect: str) -> None:
-    for stream, message in (
-        (failing(dialect), "overloaded"),
-        (StreamBuilder(dialect).text("Hi").finish().error("late"), "late"),
-    ):
-        error = read(stream).error
-        assert isinstance(error, APIError)
-        assert error.message == stream.reading.refused == message
-    assert read(failing(dialect)).error.status_code == (None if dialect == "tgi" else 503)  # its errors are text alone
 
 
 @each_case("dialect", DIALECTS)
@@ -129,7 +121,7 @@ RECOGNISED: dict[ErrorShape, tuple[Any, str | None]] = {  # the code that has ro
 }
 
 
-@each_case("before", [StreamBuilder(), StreamBuilder().text("Hi")], ids=["first", "behind text"])
+@each_case("before", [StreamBuilder(), StreamBuilder().text("Hi"), StreamBuilder().text("Hi").finish()])
 @each_case("shape", ERROR_SHAPES)
 def test_an_error_of_each_shape_is_the_providers(shape: ErrorShape, before: StreamBuilder) -> None:
     code, kind = RECOGNISED[shape]
