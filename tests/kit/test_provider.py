@@ -151,8 +151,10 @@ def test_a_failed_callable_does_not_hide_the_exception_of_the_body() -> None:
         return "text"
 
     provider = FakeProvider(answer)
-    with pytest.raises(httpx.HTTPStatusError, match="500 Internal Server Error"), provider:
+    with pytest.raises(httpx.HTTPStatusError, match="500 Internal Server Error") as caught, provider:
         get(httpx, provider.url).raise_for_status()
+    assert caught.value.response.headers["x-should-retry"] == "false"  # which openai's SDK heeds
+    provider.assert_requested(1)  # after the end, too
     messages = [str(error) for error in provider.failures]
     assert messages == ["answer: expected an Answer, a StreamBuilder, bytes or a list of them, received str"]
 

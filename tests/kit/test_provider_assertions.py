@@ -209,14 +209,3 @@ def test_other_libraries_read_a_text_and_a_call(name: str) -> None:
                 called = client.fold(call.body)
                 assert [(each.name, each.arguments) for each in called.calls or ()] == [("find", '{"q":"x"}')]
                 assert called.text == ""
-
-
-def test_what_a_callable_raises_is_asked_for_once() -> None:
-    def broken(_: object) -> bytes:
-        raise RuntimeError("broken")
-
-    openai = pytest.importorskip("openai", reason="needs openai (group `dev`)")
-    provider = FakeProvider(broken)
-    with pytest.raises(openai.InternalServerError, match="RuntimeError: broken"), provider:
-        openai.OpenAI(base_url=provider.base_url, api_key="k").models.list()
-    provider.assert_requested(1)
