@@ -1,7 +1,4 @@
-"""`fold_record`: one record, one row. What it says is compared with what `chunkfold fold --json` prints of the same file.
-
-The cases are recordings of every ending and of every kind of damage; each is a file, and the command reads them all.
-"""
+"""`fold_record`: one record, one row. What it says is compared with what `chunkfold fold --json` prints of the same file."""
 
 import gzip
 import json

@@ -1,7 +1,4 @@
-"""`chunkfold chat`, as a user sees it: in a pipe, as JSON, and when something goes wrong.
-
-The provider is a real server on loopback.
-"""
+"""`chunkfold chat`, as a user sees it: in a pipe, as JSON, and when something goes wrong."""
 
 import json
 import re

@@ -1,8 +1,4 @@
-"""`chunkfold doctor`: each check passes with a provider that keeps to the protocol, and each has one that fails it.
-
-The providers are the embedded one, which answers each request by what it asks for. Most tests run the command in this
-process; those about signals and terminals run it as a person would.
-"""
+"""`chunkfold doctor`: each check passes with a provider that keeps to the protocol, and each has one that fails it."""
 
 import json
 import os

@@ -1,7 +1,6 @@
 """`chunkfold inspect`: every frame is told once, with what the parser made of it, and the verdict is the parser's.
 
-What is shown is held to a parser of its own that read the same bytes. Most tests run the command in this process;
-those about pipes, signals and terminals run it as a person would.
+What is shown is held to a parser of its own that read the same bytes.
 """
 
 import json

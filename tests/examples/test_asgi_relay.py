@@ -1,8 +1,4 @@
-"""The example of a relay: what arrives has arrived before the upstream has finished, and who leaves closes it.
-
-The app is served by uvicorn in a thread, the provider is the embedded one, and a silence of it lasts until somebody
-leaves.
-"""
+"""The example of a relay: what arrives has arrived before the upstream has finished, and who leaves closes it."""
 
 import math
 import queue

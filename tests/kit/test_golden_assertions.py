@@ -1,8 +1,4 @@
-"""Golden assertions: they hold any parser to a body, and fail, with the right event shown, where it is wrong.
-
-The parsers held here are small and broken, each in a way that is found in the wild: one splits lines where Python does,
-one decodes each read for itself, one ignores the index of a tool call, one passes a cut stream for whole.
-"""
+"""Golden assertions: they hold any parser to a body, and fail, with the right event shown, where it is wrong."""
 
 import re
 import traceback

@@ -1,7 +1,4 @@
-"""Cuts, pauses and faults: the bytes stay what they were, unless a fault is what was asked for, and time is exact.
-
-What a fault must come to is asked of the parser and of a stream that plays it with a clock that only the pauses move.
-"""
+"""Cuts, pauses and faults: the bytes stay what they were, unless a fault is what was asked for, and time is exact."""
 
 import math
 import re

@@ -1,7 +1,4 @@
-"""The pytest plugin, as other people's tests use it: each runs a small test suite of its own, with pytest, in a folder.
-
-What the plugin costs a run that does not use it is what it loads: nothing, which two tests hold.
-"""
+"""The pytest plugin, as other people's tests use it: each runs a small test suite of its own, with pytest, in a folder."""
 
 import re
 

@@ -1,8 +1,4 @@
-"""A provider of recordings: it asks the real one once, and says the same ever after.
-
-The real one is a `FakeProvider`. What a client sees while it is recorded, and when it is replayed with nobody behind,
-is compared: streams, JSON, errors, bodies that were cut.
-"""
+"""A provider of recordings: it asks the real one once, and says the same ever after."""
 
 import math
 import re

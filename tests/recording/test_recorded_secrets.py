@@ -1,7 +1,4 @@
-"""No secret of an exchange is stored, in whatever spelling and however it is cut.
-
-Secrets are marks that stand in every place of an exchange and come back in its body.
-"""
+"""No secret of an exchange is stored, in whatever spelling and however it is cut."""
 
 import base64
 import html
