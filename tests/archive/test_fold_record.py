@@ -370,7 +370,6 @@ def many_choices(count: int) -> bytes:
 
 
 def objects(count: int) -> bytes:
-    """As many empty choices in one event."""
     return b'data:{"choices":[' + b"{}," * count + b"{}]}\n\n"
 
 

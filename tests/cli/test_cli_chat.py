@@ -19,7 +19,6 @@ WITHOUT_INDEX = {"delta": {"content": "lo"}, "finish_reason": None}  # which is 
 
 
 def chat(answer: Any, *arguments: str, **options: Any) -> Ran:
-    """Run the command against a provider that gives this answer."""
     with FakeProvider(answer) as provider:
         return asked(provider.base_url, *arguments, **options)
 

@@ -200,7 +200,6 @@ def test_only_some_checks_in_their_order() -> None:
 
 
 def error_keys() -> list[str]:
-    """Those that the page lists."""
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
     table = page.partition("### Error objects")[2].partition("\n### ")[0]
     return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)

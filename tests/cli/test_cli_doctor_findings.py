@@ -183,7 +183,6 @@ def served(answer: Callable[[socket.socket, ReceivedRequest], object]) -> Iterat
 
 
 def found_at(url: str, name: str) -> dict[str, Any]:
-    """What is found of one check."""
     (found,) = json.loads(doctor(url, "-m", "m", "--json", "--only", name).stdout)["checks"]
     return found
 

@@ -80,7 +80,6 @@ def piped(*arguments: str, **options: Any) -> Ran:
 
 
 def drawn(recording: Recording, path: Path, *, width: int = 80, **variables: str) -> Drawn:
-    """What a replay draws on a terminal."""
     return command_line.on_a_terminal("replay", saved(recording, path), width=width, **variables)
 
 
@@ -464,7 +463,6 @@ def test_replay_says_in_one_line_what_is_wrong(
 
 @contextmanager
 def serving(recording: Recording, path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`chunkfold replay --serve`, and its base URL."""
     with started("replay", saved(recording, path), "--serve", *options) as process:
         assert process.stdout
         first = process.stdout.readline()

@@ -15,7 +15,6 @@ def report(*arguments: str, stdin: bytes = b"") -> Ran:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Recordings in the folder where the command runs."""
     WHOLE.save(tmp_path / "whole.jsonl")
     CUT.save(tmp_path / "cut.jsonl")
     (tmp_path / "plain.sse").write_bytes(PLAIN.body)

@@ -98,7 +98,6 @@ def send(url: str, body: bytes = json.dumps(STREAMED).encode(), header: str = "h
 
 
 def exchange(url: str, body: bytes = json.dumps(STREAMED).encode()) -> bytes:
-    """All that a plain socket receives for one request."""
     with send(url, body, "connection: close") as connection:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 

@@ -170,7 +170,6 @@ CUT = body(HI, done=False)
 
 
 def calls(*fragments: dict[str, Any], finish_reason: str = "tool_calls") -> bytes:
-    """A stream of tool call fragments, one in each chunk."""
     return body(*(chunk({"tool_calls": [fragment]}) for fragment in fragments), chunk({}, finish_reason))
 
 

@@ -118,7 +118,6 @@ def test_they_do_what_the_tables_say(name: str) -> None:
 
 
 def says(*figures: str) -> None:
-    """Assert that the page has these words."""
     page = words_of("conformance")
     assert [figure for figure in figures if figure not in page] == []
 

@@ -63,7 +63,6 @@ def run_pytest(folder: Path, *arguments: str, upstream: str) -> str:
 
 
 def outcomes_in(output: str, name: str) -> set[tuple[str, str]]:
-    """Each test of a module, with its outcome."""
     return set(re.findall(rf"^([A-Z]+) {name}\.py::(test_\w+)", output, re.MULTILINE))
 
 
@@ -80,7 +79,6 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def output(modules: Path) -> str:
-    """What pytest says of them."""
     with FakeProvider() as upstream:
         return run_pytest(modules, "--chunkfold-record=new", upstream=upstream.base_url)
 

@@ -216,7 +216,6 @@ class TestOpenaiSdk:
 
 
 def their_reading(body: list[bytes]) -> Any:
-    """What the SDK's own reading gives."""
     state_class = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
     openai: Any = importlib.import_module("openai")
     state = state_class()

@@ -55,7 +55,6 @@ class Page:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Page]:
-    """The relay, served, with its answers in this folder."""
     with FakeProvider() as provider, served("resumable_relay", provider, ANSWERS=str(folder)) as url:
         page = Page(url, provider)
         yield page

@@ -108,7 +108,6 @@ def with_calls(*calls: Call) -> Reading:
 
 
 def says(result: Any) -> Callable[[bytes], Any]:
-    """A parser that says the same of any body."""
     return lambda _: result
 
 

@@ -70,12 +70,10 @@ over_both = pytest.mark.parametrize("of", [Sync, AsyncChatCompletionStream], ids
 
 
 def mocked(front: Any, library: ModuleType, *answers: Any, **options: Any) -> AbstractAsyncContextManager[Any]:
-    """A front whose client is answered so."""
     return client_of(front, library, transport=mock_transport(*answers, library=library, **options))
 
 
 async def read(client: Any, **options: Any) -> tuple[Any, str]:
-    """The stream at its end, and its text."""
     async with client.connect(URL, **options) as stream:
         text = "".join([chunk.text async for chunk in stream])
     return stream, text

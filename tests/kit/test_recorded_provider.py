@@ -160,7 +160,6 @@ def test_pauses_are_as_they_were() -> None:
 
 
 def interrupted(provider: FakeProvider, library: Any) -> tuple[str, str]:
-    """What came, and what the client said of the cut."""
     with (
         library.Client() as client,
         connect(client, "POST", provider.url, json=ASKED) as stream,

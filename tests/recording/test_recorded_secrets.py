@@ -288,7 +288,6 @@ def test_of_a_requests_headers_the_secrets_are_hidden_alone(
 
 
 def stored_body(content: bytes, headers: dict[str, str], url: str = "https://api.example/v1") -> bytes:
-    """What is stored of the body that answers a request."""
     recorder = Recorder(httpx.Response(200, content=content, request=httpx.Request("POST", url, headers=headers)))
     list(recorder.iter_bytes())
     return recorder.recording.body

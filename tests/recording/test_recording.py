@@ -228,7 +228,6 @@ def test_every_stream_comes_again_as_it_came(
 
 
 def chunks_of(recorded: Recording, **options: Any) -> Iterator[list[Any]]:
-    """The chunks of each read, and of the end."""
     parser = ChatCompletionParser(
         status_code=recorded.status_code, started=0.0, clock=lambda: recorded.seconds, **options
     )

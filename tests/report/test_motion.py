@@ -105,7 +105,6 @@ def test_the_transcript_of_spoken_output_is_shown() -> None:
 
 
 def rows_of(stream: StreamBuilder, kind: str) -> list[str]:
-    """The texts of a kind, joined in each row."""
     rows: dict[str, str] = {}
     for text in drawn(motion([recording(stream)])):
         if text.get("class", "").startswith(kind):
