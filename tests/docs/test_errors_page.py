@@ -182,20 +182,6 @@ class Weather(BaseModel):
     city: str
 
 
-def parsed(body: bytes, parse: Callable[[ChatCompletion], object], *, expected: Any = None) -> Callable[[], Result]:
-    """Read a stream that ends well, then its text."""
-
-    def do() -> Result:
-        stream = ChatCompletionStream([body])
-        completion = stream.read()
-        if expected is None:
-            return left(stream, raised_by(lambda: parse(completion)))
-        assert parse(completion) == expected
-        return left(stream, None)
-
-    return do
-
-
 def parse_message(completion: ChatCompletion) -> object:
     return completion.message.parse(Weather)
 
@@ -214,15 +200,8 @@ def called_with(arguments: str) -> bytes:
 
 
 def not_connected() -> Result:
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("connection refused")
-
-    def ask() -> None:
-        client = httpx.Client(transport=httpx.MockTransport(refuse))
-        with client, connect(client, "POST", "http://test/", json={}):
-            pass
-
-    return Result(raised_by(ask))
+    with httpx.Client() as client:
+        return Result(raised_by(lambda: connect(client, "POST", "http://127.0.0.1:9/", json={}).__enter__()))
 
 
 def after(
@@ -260,6 +239,16 @@ def raising(*_: object) -> None:
 read_all, completion_of = ChatCompletionStream.read, ChatCompletionStream.completion
 
 
+def parsed(body: bytes, parse: Callable[[ChatCompletion], object], *, expected: Any = None) -> Callable[[], Result]:
+    """Read a stream that ends well, then its text."""
+
+    def then(stream: Any) -> None:
+        value = parse(stream.completion())
+        assert expected in (None, value)
+
+    return after([body], read_all, then)
+
+
 def expanded() -> Result:
     sent = gzip.compress(CUT + (b":" + b"x" * 2**16 + b"\n\n") * (33 * 2**4))
     reads = (sent[place : place + 4096] for place in range(0, len(sent), 4096))
@@ -269,23 +258,19 @@ def expanded() -> Result:
 def cancelled() -> Result:
     async def bytes_and_silence() -> Any:
         yield CUT
+        asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
         await asyncio.sleep(60)
 
-    async def use() -> Result:
-        error: BaseException | None = None
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().call_later(0.01, task.cancel)
-        try:
-            async with AsyncChatCompletionStream(bytes_and_silence()) as stream:
-                async for _ in stream:
-                    pass
-        except asyncio.CancelledError as exc:
-            error = exc
-            task.uncancel()
-        return left(stream, error)
+    async def use() -> None:
+        async with stream:
+            await stream.read()
 
-    return asyncio.run(use())
+    stream = AsyncChatCompletionStream(bytes_and_silence())
+    try:
+        asyncio.run(use())
+    except asyncio.CancelledError as error:
+        return left(stream, error)
+    raise AssertionError
 
 
 def unmade(source: Any, options: dict[str, Any]) -> Callable[[], Result]:
