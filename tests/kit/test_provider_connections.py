@@ -3,7 +3,6 @@
 import math
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -137,23 +136,6 @@ def test_requests_sent_ahead_are_answered_in_order(certificate: Certificate, tls
     assert wire.endswith(b"1\r\nc\r\n0\r\n\r\n")
     assert not provider.requests[0].client_left
     assert provider.connections == 1
-
-
-def test_requests_are_answered_at_the_same_time() -> None:
-    everyone = threading.Barrier(8, timeout=PATIENCE)
-
-    def answer(request: ReceivedRequest) -> bytes:
-        everyone.wait()
-        return request.body
-
-    with FakeProvider(*[answer] * 8) as provider, ThreadPoolExecutor(8) as pool:
-
-        def post(body: bytes) -> bytes:
-            return httpx.post(provider.url, **ALONE, content=body).content
-
-        bodies = [bytes([65 + n]) for n in range(8)]
-        assert list(pool.map(post, bodies)) == bodies
-    assert provider.connections == 8
 
 
 def test_a_port_of_ones_own_and_one_that_is_taken() -> None:

@@ -28,6 +28,7 @@ from chunkfold.testing import (
 )
 from chunkfold.testing.recorded import BEFORE_RESET, recorded_answer
 
+NOWHERE = "http://127.0.0.1:9/v1"
 KEY = "sk-live-7Qm2Xc9ZtR4vB8nL1pW6"
 HELLO = StreamBuilder("openrouter").reasoning("Hm").text("Hel", "lo 号").usage(3, 2).finish().done()
 OVERLOADED = json_answer({"error": {"message": "later", "code": "busy"}}, 429, {"Retry-After": "2", "x-request-id": "req_1"})  # fmt: skip
@@ -70,7 +71,7 @@ def test_a_replay_says_what_was_recorded(tmp_path: Path, answer: Any, status: in
         with RecordedProvider(upstream.base_url, tmp_path / "new" / "folder", record="new") as provider:
             again = asked(provider)
         assert len(upstream.requests) == 1
-    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path / "new" / "folder") as provider:
+    with RecordedProvider(NOWHERE, tmp_path / "new" / "folder") as provider:
         replayed = asked(provider)
     assert files(tmp_path / "new" / "folder") == ["1.jsonl"]
     names = ("content-type", "retry-after", "x-request-id")
@@ -111,7 +112,7 @@ def test_a_body_that_was_cut_is_cut_again(tmp_path: Path, library: Any, ending: 
     answer = Answer([*HELLO.events[:3], 0.1], ending=ending)
     with FakeProvider(answer) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
         live = interrupted(provider, library)
-    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+    with RecordedProvider(NOWHERE, tmp_path) as provider:
         replayed = interrupted(provider, library)
     assert live == replayed
     assert live == ("Hel", {"cut": "RemoteProtocolError", "reset": "ReadError"}[ending])
@@ -146,9 +147,10 @@ def test_headers_that_are_true_of_what_is_sent() -> None:
     assert recorded_answer(Recording((), headers={**untrue, **true, **unsent})).headers == true
 
 
-def test_pauses_are_as_they_were() -> None:
+def test_pauses_are_as_they_were_at_the_speed_that_is_asked_for(tmp_path: Path) -> None:
     reads = (RecordedRead(1.0, b"a"), RecordedRead(1.0, b"b"), RecordedRead(4.0, b"c"))
     recording = Recording(reads, headers_at=0.5, ended_at=6.0)
+    recording.save(tmp_path / "1.jsonl")
     for speed, pauses in {
         1: (0.5, 0.0, 3.0, 2.0),
         2: (0.25, 0.0, 1.5, 1.0),
@@ -156,7 +158,10 @@ def test_pauses_are_as_they_were() -> None:
         math.inf: (0.0,) * 4,
     }.items():
         first, second, third, last = pauses
-        assert recorded_answer(recording, speed).pieces == (first, b"a", second, b"b", third, b"c", last)
+        answer = RecordedProvider(NOWHERE, tmp_path, speed=speed).answer_unscripted(
+            ReceivedRequest("POST", "/", {}, b"")
+        )
+        assert answer.pieces == (first, b"a", second, b"b", third, b"c", last)
 
 
 def interrupted(provider: FakeProvider, library: Any) -> tuple[str, str]:
@@ -167,15 +172,6 @@ def interrupted(provider: FakeProvider, library: Any) -> tuple[str, str]:
     ):
         stream.read()
     return stream.snapshot.text, type(caught.value.__cause__).__name__
-
-
-def test_the_speed_is_that_of_the_recording_if_it_is_asked_for(tmp_path: Path) -> None:
-    slow = Answer([HELLO.events[0], 0.2, *HELLO.events[1:]])
-    with FakeProvider(slow) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
-        asked(provider)
-    for speed, least in ((0.0, 0.0), (4.0, 0.04)):
-        with RecordedProvider("http://127.0.0.1:9/v1", tmp_path, speed=speed) as provider:
-            assert asked(provider).elapsed.total_seconds() >= least
 
 
 def test_the_times_of_a_recording_count_from_the_request(tmp_path: Path) -> None:
@@ -214,7 +210,7 @@ def test_no_key_is_in_the_files(tmp_path: Path) -> None:
 
 def test_a_missing_recording_fails_in_clear_words(tmp_path: Path) -> None:
     words = f'no recording {tmp_path / "1.jsonl"}: to make it, pass record="new" or run pytest --chunkfold-record=new'
-    provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path)
+    provider = RecordedProvider(NOWHERE, tmp_path)
     with pytest.raises(FileNotFoundError, match=re.escape(words)), provider:
         response = asked(provider)
     assert (response.status_code, response.json()["error"]["message"]) == (500, f"FileNotFoundError: {words}")
@@ -223,13 +219,13 @@ def test_a_missing_recording_fails_in_clear_words(tmp_path: Path) -> None:
 
 def test_a_recording_that_is_none_fails(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text('{"chunkfold_recording":99}\n', "utf-8")
-    provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path)
+    provider = RecordedProvider(NOWHERE, tmp_path)
     with pytest.raises(ValueError, match="recording"), provider:
         asked(provider)
 
 
 def test_an_upstream_that_cannot_be_reached_is_no_recording(tmp_path: Path) -> None:
-    provider = RecordedProvider("http://127.0.0.1:9/v1", tmp_path, record="new")
+    provider = RecordedProvider(NOWHERE, tmp_path, record="new")
     with pytest.raises(httpx.ConnectError), provider:
         asked(provider)
     assert not list(tmp_path.glob("*.jsonl"))
@@ -273,7 +269,7 @@ def test_what_follows_a_refused_key_is_recorded_from_one_on(tmp_path: Path) -> N
         with pytest.raises(PermissionError), provider:
             assert [asked(provider).status_code for _ in range(3)] == [401, 200, 200]
     assert files(tmp_path) == ["1.jsonl", "2.jsonl"]
-    with RecordedProvider("http://127.0.0.1:9/v1", tmp_path) as provider:
+    with RecordedProvider(NOWHERE, tmp_path) as provider:
         assert asked(provider).content == HELLO.body
         assert asked(provider).json()["object"] == "list"
 
