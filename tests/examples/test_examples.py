@@ -99,7 +99,16 @@ OWN: dict[str, list[str]] = {  # what each prints on its own, line by line
         r'weather\({"city": "Oslo"}\) -> snow, -3 °C',
         r"Lisbon has sun, Oslo has snow\.",
     ],
-    **{name: [r"(.|\n)+"] for name in ("live_table", "run_tools_early", "voice")},  # tests below read these
+    "live_table": [
+        *(r"(.|\n)*{'cities': \[{}\]}", r"(.|\n)*{'cities': \[{'name': 'Tokyo', 'country': 'Japan'}\]}", r"(.|\n)*"),
+        r"cities=\[City\(name='Tokyo', country='Japan', millions=37\.1\), City\(name='Delhi'.*",
+    ],
+    "run_tools_early": [
+        r'weather\({"city": "Lisbon"}\) -> sun, 24 °C',
+        r"(the stream has ended\nweather.* -> snow, -3 °C|weather.* -> snow, -3 °C\nthe stream has ended)",
+        *("the stream has ended", r"Lisbon has sun, Oslo has snow\."),
+    ],
+    "voice": [r"Good morning\.", r".*said\.wav: 0\.8 s"],
     "asgi_relay": [r"gpt-5-mini finished: 5 tokens in, 6 out, \$0\.0000133", GREETING, "finished"],
     "langchain_model": [GREETING],
     "openai_sdk": [GREETING, r"CompletionUsage\(.*total_tokens=11.*\)"] * 2,
@@ -148,38 +157,6 @@ def test_async_stream(run: Run) -> None:
     for question in ("Tea?", "Coffee?"):
         assert [line for line in lines if line.startswith(question)] == [f"{question} 'Yes'", f"{question} ', please.'"]
     assert lines[4:] == ["Yes, please."] * 2
-
-
-@pytest.mark.slow
-def test_live_table_fills_in_step_by_step(run: Run) -> None:
-    lines = run("live_table", None)
-    tokyo = "{'name': 'Tokyo', 'country': 'Japan', 'millions': 37.1}"
-    steps = [
-        "{'cities': [{}]}",
-        "{'cities': [{'name': 'Tokyo'}]}",
-        "{'cities': [{'name': 'Tokyo', 'country': 'Japan'}]}",
-        f"{{'cities': [{tokyo}, {{'name': 'D'}}]}}",
-        f"{{'cities': [{tokyo}, {{'name': 'Delhi'}}]}}",
-    ]
-    assert [line for line in dict.fromkeys(lines) if line in steps] == steps
-    assert lines[-1].startswith("cities=[City(name='Tokyo', country='Japan', millions=37.1), City(name='Delhi'")
-
-
-@pytest.mark.slow
-def test_run_tools_early_runs_a_tool_before_the_stream_has_ended(run: Run) -> None:
-    lines = run("run_tools_early", None)
-    lisbon, oslo = 'weather({"city": "Lisbon"}) -> sun, 24 °C', 'weather({"city": "Oslo"}) -> snow, -3 °C'
-    assert lines[0] == lisbon
-    assert sorted(lines[1:3]) == sorted(["the stream has ended", oslo])
-    assert lines[3:] == ["the stream has ended", "Lisbon has sun, Oslo has snow."]
-
-
-def test_voice(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "said.wav"
-    assert run("voice", None, path) == ["Good morning.", f"{path}: 0.8 s"]
-    with wave.open(str(path)) as file:
-        assert file.getparams()[:4] == (1, 2, 24_000, 18_000)
-        assert max(file.readframes(6_000)) > 0  # not silence
 
 
 # Against a provider that was given
@@ -316,7 +293,7 @@ def test_voice_writes_the_bytes_that_came(run: Run, tmp_path: Path) -> None:
     with FakeProvider(Answer([*words, delta("stop"), DONE])) as provider:
         assert run("voice", provider, path) == ["Hello.", f"{path}: 0.0 s"]
     with wave.open(str(path)) as file:
-        assert file.readframes(1_000) == sound
+        assert (file.getparams()[:3], file.readframes(1_000)) == ((1, 2, 24_000), sound)
     (request,) = provider.requests
     assert request.json["modalities"] == ["text", "audio"]
     assert request.json["audio"]["format"] == "pcm16"
