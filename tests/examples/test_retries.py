@@ -5,6 +5,7 @@ stands in one of them. What is retried is shown over real sockets, with the func
 stamina's testing mode lets nothing sleep.
 """
 
+import asyncio
 import json
 import re
 import time
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import anyio
 import errors_of
 import httpx
 import httpx2
@@ -22,7 +22,6 @@ from errors_of import raised
 from example_scripts import ROOT, load
 from fronts import (
     PATIENCE,
-    AsyncFront,
     by_turns,
     client_of,
     each_library,
@@ -249,6 +248,10 @@ def test_each_error_of_the_clients_is_retried_as_the_table_says(library: Any) ->
         assert wait_or_give_up(error) is again
 
 
+def test_neither_a_consumers_own_exception_nor_a_cancellation_is_retried() -> None:
+    assert not any(map(wait_or_give_up, (LookupError(), asyncio.CancelledError())))
+
+
 def test_the_clients_have_all_that_the_table_names() -> None:
     names = THEIRS.keys()
     assert names <= {*vars(httpx), *vars(httpx2)}
@@ -352,22 +355,6 @@ async def test_what_will_not_pass_and_what_came_after_output_is_sent_once(front:
     assert "".join(screen) == caught.value.snapshot.text
 
 
-class LeftError(Exception):
-    """What a consumer raises of its own."""
-
-
-async def test_a_consumer_that_leaves_is_not_asked_again(front: Any, library: Any) -> None:
-    def leave(text: str) -> None:
-        raise LeftError
-
-    with FakeProvider(Answer(FIRST, ending="open"), GOOD) as provider:
-        async with client_of(front, library) as client:
-            with pytest.raises(LeftError):
-                await ask(client, provider.url, leave)
-        assert has_left(provider.requests[0])
-    assert len(provider.requests) == 1
-
-
 def test_a_generator_that_is_left_is_not_begun_again() -> None:
     @stamina.retry(on=wait_or_give_up)
     def texts(client: httpx.Client, url: str) -> Iterator[str]:
@@ -380,20 +367,6 @@ def test_a_generator_that_is_left_is_not_begun_again() -> None:
                 assert text == "One, "
                 break
         assert [has_left(request) for request in provider.requests] == [False, True]
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_a_task_that_is_cancelled_does_not_begin_again(library: Any, anyio_backend: str) -> None:
-    with FakeProvider(Answer([HELLO], ending="open"), GOOD) as provider:
-        async with client_of(AsyncFront, library) as client:
-            with anyio.fail_after(PATIENCE):
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(ask, client, provider.url, pytest.fail)
-                    while not provider.requests:  # noqa: ASYNC110 - which another thread receives
-                        await anyio.sleep(0.001)
-                    tasks.cancel_scope.cancel()
-        assert provider.requests[0].answered.wait(PATIENCE)
-    assert len(provider.requests) == 1
 
 
 async def test_the_wait_is_the_one_that_the_provider_asks_for(front: Any, library: Any) -> None:
