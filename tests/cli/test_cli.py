@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,6 @@ from command_line import (
     COMMAND,
     NEEDS_SIGNALS,
     PATIENCE,
-    OpenAnswer,
     environment,
     on_a_terminal,
     piped,
@@ -227,20 +225,6 @@ def test_other_closed_streams_are_empty_or_discarded(tmp_path: Path) -> None:
     done = closed(2, "fold", "--json", str(body))
     assert (done.returncode, json.loads(done.stdout)["end"]) == (0, "finished")
     assert closed(2, "nothing").returncode == 2
-
-
-@pytest.mark.slow
-@NEEDS_SIGNALS
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_end_a_command_and_close_its_request(number: int) -> None:
-    hello = OpenAnswer(*StreamBuilder().text("Hello"))
-    with FakeProvider(hello.answer) as provider:
-        with started("chat", provider.url, "-m", "m", "Hi") as process:
-            wait_until(lambda: hello.is_read_by(process))
-            process.send_signal(number)
-            assert process.wait(PATIENCE) == 128 + number
-        assert provider.requests[0].answered.wait(PATIENCE)
-        assert provider.requests[0].client_left
 
 
 @pytest.mark.slow

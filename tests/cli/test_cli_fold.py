@@ -350,16 +350,6 @@ def test_a_process_that_dies_costs_its_file_alone(fifo: str) -> None:
     assert "Traceback" not in errors
 
 
-def test_no_memory_for_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(_: object) -> Recording:
-        raise MemoryError
-
-    monkeypatch.setattr(Recording, "loads", load)
-    folded = fold(Job(str(folder / "a.sse"), as_json=True))
-    assert (folded.end, folded.excerpt) == (None, "out of memory")
-    assert json.loads(folded.json)["error"] == error_object(Problem("MemoryError", "out of memory"))
-
-
 # The processes
 
 

@@ -512,11 +512,6 @@ def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:
             assert record_again(base_url)[0].body == b"".join(WHOLE)
 
 
-def test_standard_input_that_is_a_recording() -> None:
-    given = at_once([], end="error", error="ReadError", status_code=200).dumps()
-    assert run("replay", "-", stdin=given).exit_code == 5
-
-
 def test_an_encoding_that_cannot_write_everything(output: Path) -> None:
     path = saved(at_once(StreamBuilder().text("São").finish().done().events), output)
     result = piped("replay", path, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")

@@ -65,13 +65,6 @@ def test_what_has_no_times_is_not_in_a_trace_and_that_is_said() -> None:
     assert not Path("none.json").exists()
 
 
-def test_it_reads_standard_input_and_writes_standard_output(folder: Path) -> None:
-    result = report("-", "-o", "-", stdin=(folder / "whole.jsonl").read_bytes())
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("<!doctype html>\n")
-    assert "<title>standard input - chunkfold report</title>" in result.stdout
-
-
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("arguments", "told"),
