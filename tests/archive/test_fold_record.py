@@ -464,29 +464,3 @@ def test_arrow_holds_every_row_by_one_schema() -> None:
     assert arrow.Table.from_pylist(rows, schema=schema).to_pylist() == rows
     types = {"url": "string", "size": "int64", "complete": "bool", "seconds": "double", "texts": "list<item: string>"}
     assert {name: str(schema.field(name).type).replace("element", "item") for name in types} == types
-
-
-def test_what_arrow_infers_of_a_row_fits_the_schema() -> None:
-    """One row shows less than the schema, where it has None or no item, but never anything else."""
-    arrow = pytest.importorskip("pyarrow")
-    schema = arrow_schema()
-    for name, data in RECORDS.items():
-        inferred = arrow.Table.from_pylist([fold_record(data)]).schema
-        assert inferred.names == schema.names
-        for column in inferred:
-            assert fits(arrow, column.type, schema.field(column.name).type), (name, column)
-
-
-def fits(arrow: Any, inferred: Any, whole: Any) -> bool:
-    if arrow.types.is_null(inferred):
-        return True
-    if arrow.types.is_list(whole):
-        return arrow.types.is_list(inferred) and fits(arrow, inferred.value_type, whole.value_type)
-    if arrow.types.is_struct(whole):
-        names = {field.name for field in whole}
-        return (
-            arrow.types.is_struct(inferred)
-            and {field.name for field in inferred} == names
-            and all(fits(arrow, inferred.field(name).type, whole.field(name).type) for name in names)
-        )
-    return bool(inferred == whole)
