@@ -1,6 +1,5 @@
 """`chunkfold inspect` with a URL: a provider that is asked, a stored body, keys that are echoed."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from command_line import PATIENCE, piped, press_ctrl_c, run, started
 from inspect_command import BODY, HI, KEY, ROLE, STOP, inspect, recording
 
 from chunkfold.rule_examples import example_of
-from chunkfold.testing import DONE, Answer, FakeProvider, Raw, StreamBuilder, bytewise, chunk, delta, json_answer
+from chunkfold.testing import DONE, Answer, FakeProvider, Raw, json_answer
 
 # Asking
 
@@ -94,41 +93,3 @@ def test_a_download_that_is_too_large_is_left(monkeypatch: pytest.MonkeyPatch) -
         assert provider.requests[1].client_left
     assert (large.stdout, large.exit_code) == ("", 1)
     assert large.stderr == f"Error: URL: expected at most {len(BODY):,} bytes, received more\n"
-
-
-# Keys
-
-
-def echoing(answer: Answer | StreamBuilder, *options: str) -> str:
-    with FakeProvider(answer) as provider:
-        result = inspect(f"{provider.url}?api-key={KEY}", "-m", "m", *options, key=KEY)
-    assert "*" * 12 in result.stdout
-    return result.shown
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)])
-@pytest.mark.parametrize(
-    "answer",
-    [
-        json_answer({"error": {"message": f"Incorrect API key provided: {KEY}."}}, 401),
-        StreamBuilder().error(f"{'x' * 480} {KEY}", type=KEY, code=KEY),
-        StreamBuilder().text("Hi").event(f"{'x' * 180} {KEY}"),
-        Answer(bytewise(HI + delta(content=f"the key is {KEY}, is it not?"))),
-        Answer([f"<html>{KEY}</html>".encode()]),
-        StreamBuilder().event(KEY, KEY).text("Hi").finish().done(),
-        StreamBuilder().text("Hi").finish().done().answer(headers={"x-request-id": f"req_{KEY}"}),
-        StreamBuilder().raw(chunk(**{KEY: 1})).text("Hi").finish().done(),
-    ],
-    ids=["refusal", "error", "no-json", "in-tiny-reads", "html", "event-name", "request-id", "field"],
-)
-def test_a_key_that_a_provider_echoes_is_not_shown(answer: Answer | StreamBuilder, options: tuple[str, ...]) -> None:
-    shown = echoing(answer, *options)
-    assert KEY[:12] not in shown
-    assert KEY[-12:] not in shown
-
-
-def test_a_key_in_pieces_is_not_shown_where_they_are_joined() -> None:
-    frames = [
-        json.loads(line) for line in echoing(StreamBuilder().text(KEY[:8], KEY[8:]).finish(), "--json").splitlines()
-    ]
-    assert frames[-1]["verdict"]["completion"]["choices"][0]["message"]["content"] == "*" * len(KEY)

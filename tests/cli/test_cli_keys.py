@@ -1,6 +1,7 @@
-"""Keys that a provider echoes or a URL holds: `chunkfold chat` never shows them."""
+"""Keys that a provider echoes or a URL holds: no command shows them."""
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from chunkfold.testing import (
     FakeProvider,
     ReceivedRequest,
     StreamBuilder,
+    bytewise,
     choice,
     chunk,
     delta,
@@ -42,8 +44,12 @@ ECHOES: dict[str, Callable[[ReceivedRequest], Answer]] = {
     "status, text": lambda request: Answer(echoed(request).encode(), 500, {"content-type": "text/plain"}),
     "request id": lambda request: Answer(b"{}", 400, {"x-request-id": echoed(request)}),
     "error": lambda request: StreamBuilder().error(echoed(request), code=echoed(request)).answer(),
+    "the end of an excerpt": lambda request: StreamBuilder().error(f"{'x' * 480} {echoed(request)}").answer(),
     "no event stream": lambda request: Answer(echoed(request).encode(), headers={"content-type": "text/html"}),
     "no chunk": lambda request: said("x").event({"choices": echoed(request)}).answer(),
+    "no JSON": lambda request: said("x").event(f"{'x' * 180} {echoed(request)}").answer(),
+    "the name of an event": lambda request: whole(said("x").event(echoed(request), echoed(request))),
+    "bytes": lambda request: Answer(bytewise(delta(content=f"the key is {echoed(request)}, is it not?"))),
     "text": lambda request: whole(said(echoed(request))),
     "text, split": lambda request: whole(said(*echoed(request))),
     "reasoning": lambda request: whole(StreamBuilder("deepseek").reasoning(*echoed(request))),
@@ -55,12 +61,25 @@ ECHOES: dict[str, Callable[[ReceivedRequest], Answer]] = {
 }
 
 
+COMMANDS = [
+    *(("chat",), ("chat", "--raw"), ("chat", "--json"), ("inspect",), ("inspect", "--json"), ("inspect", "--rules")),
+    *(("record", "-o", "-"), ("record", "--show", "-o", os.devnull)),
+]
+
+
 @each_case("echo", ECHOES)
-@each_case("arguments", [("Hi",), ("--raw", "Hi"), ("--json", "Hi")], ids=["text", "raw", "json"])
-def test_keys_are_never_shown(echo: str, arguments: tuple[str, ...]) -> None:
+@each_case("command", COMMANDS)
+def test_keys_are_never_shown(echo: str, command: tuple[str, ...]) -> None:
     with FakeProvider(ECHOES[echo]) as provider:
-        url = f"{provider.url}?key=secret-in-the-query-77"
-        result = asked(url, "--header", f"X-API-Key: {OTHER_KEY}", *arguments, OPENAI_API_KEY=KEY)
+        arguments = (
+            f"{provider.url}?key=secret-in-the-query-77",
+            "-m",
+            "m",
+            "--header",
+            f"X-API-Key: {OTHER_KEY}",
+            "Hi",
+        )
+        result = run(*command, *arguments, OPENAI_API_KEY=KEY)
     assert provider.requests[0].headers["x-api-key"] == OTHER_KEY
     shown = result.shown.replace("\\u0026", "&")
     assert not re.search("marked|0123456789abcdef|with=signs|secret-in", shown), shown
