@@ -1,4 +1,4 @@
-"""Recordings and bodies that are compressed: every command that reads a stored stream unpacks gzip."""
+"""Stored recordings and bodies: every command that reads one unpacks gzip, and says in a line what is wrong with it."""
 
 import gzip
 import json
@@ -61,9 +61,15 @@ def test_a_url_of_a_compressed_file() -> None:
             )
 
 
-def test_what_is_damaged_is_one_line(tmp_path: Path) -> None:
+def test_what_is_damaged_or_missing_is_one_line(tmp_path: Path) -> None:
     packed = gzip.compress(BODY)
-    wrong = {
+    wrong: dict[str, tuple[bytes | None, str]] = {
+        "missing": (None, "No such file or directory"),
+        "a line": (b'{"chunkfold_recording":1}\n{"text":1}\n', "recording: line 2: text: expected str, received int"),
+        "newer": (
+            b'{"chunkfold_recording":2}\n',
+            "recording: line 1: version 2 is newer than this chunkfold, which knows 1",
+        ),
         "cut": (packed[:-10], "gzip: the data ends too early"),
         "damaged": (packed[:-8] + bytes(8), "gzip: Error -3 while decompressing data: incorrect data check"),
         "followed": (packed + b"more", "gzip: Error -3 while decompressing data: incorrect header check"),
@@ -74,7 +80,8 @@ def test_what_is_damaged_is_one_line(tmp_path: Path) -> None:
     }
     for name, (content, message) in wrong.items():
         file = tmp_path / name
-        file.write_bytes(content)
+        if content is not None:
+            file.write_bytes(content)
         for command in ("inspect", "replay", "report"):
             ran = run(*COMMANDS[command], str(file))
             assert (ran.exit_code, ran.stderr) == (1, f"Error: {file}: {message}\n"), (name, command)
