@@ -280,7 +280,6 @@ HELLO = b": hello\n\n"
 A_MOMENT = 0.03  # seconds in which the client reads what a reset could cost it
 BEFORE_OUTPUT: dict[str, Answer] = {
     "429 and how long to wait": json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after": "7"}),
-    "408": json_answer({}, 408),
     "500 and HTML": Answer(b"<html>", status=500, headers={"content-type": "text/html"}),
     "503": json_answer(BUSY, 503),
     "nothing and a cut": Answer([], ending="cut"),
@@ -289,7 +288,6 @@ BEFORE_OUTPUT: dict[str, Answer] = {
     "a role and a cut": Answer(ROLE, ending="cut"),
     "no answer and a reset": Answer([], framing="raw", ending="reset"),
     "no answer and a cut": Answer([], framing="raw", ending="cut"),
-    "half a status line": Answer(b"HTTP/1.1 20", framing="raw", ending="cut"),
     "an empty body": Answer(b""),
     "only [DONE]": Answer(DONE),
     "reasoning, which is not shown, and a cut": Answer(delta(reasoning="Hm"), ending="cut"),

@@ -66,11 +66,8 @@ def a_choice(content: str | None, finish_reason: str | None = "stop") -> dict[st
 
 FORMS: list[Any] = [
     "Hello",
-    {"text": "Hello"},
-    {"text": "Hello", "tool_calls": []},
     {"text": "Hello", "tool_calls": [], "finish_reason": "stop"},
     SimpleNamespace(text="Hello", tool_calls=[]),
-    Reading(texts=("Hello",)),
     Reading(texts=("Hello",), ending="complete"),
     ChatCompletionStream(HELLO).read(),
     ChatCompletionStream(HELLO).read().model_dump(),

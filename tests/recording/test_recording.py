@@ -155,11 +155,7 @@ FAULTS = {
     ),
     "an error with status 200": Fault(json_answer(ERROR, 200, HINTS), StreamEnd.FAILED),
     "HTML": Fault(Answer(HTML, 502, {"content-type": "text/html"}), StreamEnd.FAILED),
-    "HTML with status 200": Fault(Answer(HTML, headers={"content-type": "text/html"}), StreamEnd.INVALID),
     "no chunk": Fault(Answer([HELLO, b"data: oops\n\n", WORLD]), StreamEnd.INVALID, "left"),
-    "too little": Fault(Answer([HELLO]), StreamEnd.TRUNCATED),
-    "nothing": Fault(Answer([]), StreamEnd.EMPTY),
-    "no [DONE]": Fault(Answer([HELLO, STOP]), StreamEnd.FINISHED),
 }
 
 
