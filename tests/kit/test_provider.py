@@ -68,16 +68,12 @@ def test_as_many_choices_as_were_asked_for() -> None:
     with FakeProvider() as provider:
         *chunks, trailer = chunks_of(provider, {"n": 3, "stream_options": {"include_usage": True}})
         whole = httpx.post(provider.url, **ALONE, json={"n": 3}).json()
-    deltas = [(choice["index"], choice["delta"]) for chunk in chunks for choice in chunk["choices"]]
-    for index in range(3):
-        mine = [delta for of, delta in deltas if of == index]
-        assert mine[0] == {"role": "assistant", "content": ""}
-        assert "".join(delta.get("content", "") for delta in mine) == TEXT
-    assert [of for of, delta in deltas if delta == {"content": " the"}] == [0, 1, 2]
-    pieces = [delta["content"] for _, delta in deltas if delta.get("content")]
-    assert pieces[:4] == ["Hello"] * 3 + [" from"]
-    reasons = [choice["finish_reason"] for chunk in chunks for choice in chunk["choices"]]
-    assert reasons[-4:] == [None, "stop", "stop", "stop"]
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    assert [(choice["index"], choice["delta"].get("content")) for choice in choices] == [
+        *((index, piece) for index in range(3) for piece in ("", "Hello")),
+        *((index, piece) for piece in (" from", " the", " fake", " provider", ".", None) for index in range(3)),
+    ]
+    assert [choice["finish_reason"] for choice in choices[-4:]] == [None, "stop", "stop", "stop"]
     assert [choice["index"] for choice in whole["choices"]] == [0, 1, 2]
     assert {choice["message"]["content"] for choice in whole["choices"]} == {TEXT}
     assert trailer["usage"] == whole["usage"] == {"prompt_tokens": 5, "completion_tokens": 18, "total_tokens": 23}
