@@ -88,13 +88,6 @@ def test_a_lost_connection_costs_nothing(page: Page) -> None:
     assert len(page.provider.requests) == 1
 
 
-def test_it_is_written_to_the_end_although_nobody_reads(page: Page) -> None:
-    answer_id = page.ask(Answer([0.1, *STORY.events]))
-    page.read(answer_id)
-    assert told(page.read(answer_id)) == TOLD
-    assert told(page.read(answer_id, after="4")) == TOLD[4:]
-
-
 def test_an_answer_outlives_the_relay(tmp_path: Path) -> None:
     with opened(tmp_path) as page:
         answer_id = page.ask(STORY)
