@@ -16,7 +16,7 @@ from built_streams import Traits, calling, calling_in_turns, counting, cut_off, 
 from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
-from parsed_bodies import decoded, parsed
+from parsed_bodies import decoded
 
 from chunkfold import APIError, ChatCompletionStream
 from chunkfold.testing import (
@@ -103,14 +103,6 @@ def test_several_choices(dialect: str) -> None:
     assert second.message.refusal == "no"
     assert second.finish_reason == (None if dialect in UNFINISHED else "length")
     assert parser.snapshot.usage.completion_tokens == 2
-
-
-@each_case("dialect", sorted(DIALECTS.keys() - UNFINISHED))
-def test_a_cut_between_any_two_events_is_never_complete_before_the_finish_reason(dialect: str) -> None:
-    pieces = calling_in_turns(dialect).usage(9, 9).events
-    finish = next(place for place, piece in enumerate(pieces) if re.search(rb'"finish_reason":"\w', piece))
-    for size in range(len(pieces)):
-        assert parsed(b"".join(pieces[:size])).end.complete is (size > finish)
 
 
 RECOGNISED: dict[ErrorShape, tuple[Any, str | None]] = {  # the code that has room, the type that has room
