@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
 from cases import each_case
+from doc_blocks import tables_of, text_of
 from hypothesis import given
 from hypothesis import strategies as st
 from made_recordings import CUT, EVERY, WHOLE, recording
@@ -27,8 +28,6 @@ from chunkfold import StreamEnd
 from chunkfold.archive import FoldedRecord, arrow_schema, fold_record
 from chunkfold.recording import Recording, replay
 from chunkfold.testing import DONE, chunk, delta, event
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 CALLS = [{"choice": int, "id": str, "type": str, "name": str, "arguments": str}]
 COLUMNS: dict[str, Any] = {
@@ -251,9 +250,8 @@ def kind_of(hint: Any) -> Any:
 
 
 def test_the_page_lists_the_columns_in_their_order() -> None:
-    page = DOCS.joinpath("scale.md").read_text("utf-8")
-    table = page.partition("| column | type | content |")[2].partition("\n\n")[0]
-    told = {row.split("|")[1].strip(" `"): row.split("|")[2].strip() for row in table.splitlines()[2:]}
+    rows = tables_of(text_of("docs/scale.md"), "column", "type", "content")
+    told = {column.strip("`"): kind for column, kind, _ in rows}
     assert list(told) == list(COLUMNS) == list(FoldedRecord.__annotations__)
     words = {str: ("text",), int: ("integer",), float: ("seconds", "number"), bool: ("yes or no",)}
     for name, kind in COLUMNS.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import PATIENCE, on_a_terminal, piped, press_ctrl_c, run, started, wait_until
+from doc_blocks import tables_of, text_of
 from doctor_command import KEY, NAMES, STOP, called, doctor, findings, provider, refusal, text
 
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
@@ -180,15 +181,9 @@ def test_the_names_of_checks_are_completed() -> None:
 
 
 def test_the_page_lists_the_checks_and_the_results() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
-    for title, told in (
-        ("| check | asks for |", [(check.name, check.asks) for check in CHECKS]),
-        ("| result | what it means |", [(result, ...) for result in Result]),
-    ):
-        rows = re.findall(r"^\| ([\w-]+) \| (.*) \|$", page.partition(title)[2].partition("\n\n")[0], re.MULTILINE)
-        assert [
-            (name, text if asks is not ... else ...) for (name, text), (_, asks) in zip(rows, told, strict=True)
-        ] == told
+    page = text_of("docs/inspect.md")
+    assert tables_of(page, "check", "asks for") == [[check.name, check.asks] for check in CHECKS]
+    assert [result for result, _ in tables_of(page, "result", "what it means")] == list(Result)
 
 
 def test_only_some_checks_in_their_order() -> None:
@@ -197,12 +192,6 @@ def test_only_some_checks_in_their_order() -> None:
         assert len(good.requests) == 2
     assert doctor("http://127.0.0.1:9", "-m", "m", "--only", "no-such-check").exit_code == 2
     assert doctor("http://127.0.0.1:9").exit_code == 2
-
-
-def error_keys() -> list[str]:
-    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text("utf-8")
-    table = page.partition("### Error objects")[2].partition("\n### ")[0]
-    return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
 
 
 def test_errors_look_the_same_in_all_commands(tmp_path: Path) -> None:
@@ -221,7 +210,9 @@ def test_errors_look_the_same_in_all_commands(tmp_path: Path) -> None:
     values = [value.get("verdict", value) for value in map(json.loads, lines)]
     assert values[0]["end"] is values[0]["completion"] is None  # there was no response
     errors = [value["error"] for value in (*values, found["usage"], found["tools"])]
-    assert [list(error) for error in errors] == [error_keys()] * len(errors)
+    page = text_of("docs/command-line.md").partition("### Error objects")[2]
+    keys = [key.strip("`") for key, _ in tables_of(page, "key", "what it is")]
+    assert [list(error) for error in errors] == [keys] * len(errors)
     assert [error["type"] for error in errors] == [
         *("ConnectError", "APIError", "APIError", "APIError", "FileNotFoundError"),
         *("RemoteProtocolError", "APIStatusError"),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from command_line import COMMAND, PATIENCE, environment, on_a_terminal, run
+from doc_blocks import tables_of, text_of
 from inspect_command import BODY, HI, ROLE, STOP, inspect, recording
 from measured_memory import traced
 from parsed_bodies import parsed
@@ -346,13 +347,10 @@ def test_a_prompt_and_a_model_are_for_urls() -> None:
 
 
 def test_the_page_shows_what_it_prints() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text("utf-8")
+    page = text_of("docs/inspect.md")
     body, shown, *_ = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert inspect("-", body=body.encode()).stdout == shown
-    told = re.findall(
-        r"^\| ([\w\[\], ]+) \|", page.partition("| what | what the event is |")[2].partition("\n\n")[0], re.MULTILINE
-    )
-    assert ", ".join(told).split(", ") == list(Kind)
+    assert ", ".join(what for what, _ in tables_of(page, "what", "what the event is")).split(", ") == list(Kind)
 
 
 # Pipes and terminals
