@@ -18,8 +18,9 @@ import httpx
 import httpx2
 import pytest
 from cases import each_case
+from doc_blocks import tables_of, text_of
 from errors_of import raised
-from example_scripts import ROOT, load
+from example_scripts import load
 from fronts import (
     PATIENCE,
     by_turns,
@@ -69,21 +70,11 @@ def without_sleep() -> Iterator[None]:
 # What is judged
 
 
-def table(header: str) -> list[tuple[str, str]]:
-    """What was raised and whether again, of the table after these words."""
-    page = (ROOT / "docs" / "retries.md").read_text("utf-8")
-    rows = re.search(r"^\| what was raised.*\n\|---.*\n((?:\|.*\n)+)", page[page.index(header) :], re.MULTILINE)
-    assert rows is not None
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[1].splitlines()]
-    return [(raised, again) for raised, again, _ in cells]
-
-
-OURS = table("`is_retryable` decides")
-THEIRS = {
-    name: again
-    for raised, again in table("These are the exceptions that httpx")
-    for name in re.findall(r"`(\w+)`", raised)
-}
+OURS, THEIRS = (
+    [(raised, again) for raised, again, _ in tables_of(part, "what was raised", "retryable", "why")]
+    for part in text_of("docs/retries.md").split("These are the exceptions that httpx")
+)
+OF_THE_CLIENTS = {name: again for raised, again in THEIRS for name in re.findall(r"`(\w+)`", raised)}
 
 
 HEADERS = {"retry-after": "7"}
@@ -242,7 +233,7 @@ def test_each_error_of_the_clients_is_retried_as_the_table_says(library: Any) ->
     assert tree
     for kind in tree:
         error = kind.__new__(kind)  # some want a request or a response
-        again = THEIRS[kind.__name__] == "yes"
+        again = OF_THE_CLIENTS[kind.__name__] == "yes"
         assert is_retryable(error) is again
         assert is_retryable(error, after_output=True) is again
         assert wait_or_give_up(error) is again
@@ -253,7 +244,7 @@ def test_neither_a_consumers_own_exception_nor_a_cancellation_is_retried() -> No
 
 
 def test_the_clients_have_all_that_the_table_names() -> None:
-    names = THEIRS.keys()
+    names = OF_THE_CLIENTS.keys()
     assert names <= {*vars(httpx), *vars(httpx2)}
     assert names - vars(httpx).keys() <= {"SSEError"}
 
