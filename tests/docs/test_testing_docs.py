@@ -108,11 +108,6 @@ def test_a_recording_is_made_once(modules: Path, output: str) -> None:
     assert outcomes_in(replayed, name) == {("PASSED", "test_a_greeting")}, replayed[-8000:]
 
 
-@pytest.mark.parametrize("name", HOW_TO.values())
-def test_an_example_is_short(name: str) -> None:
-    assert len(example(name).splitlines()) < 80
-
-
 @pytest.mark.peers
 @pytest.mark.parametrize("module", PEERS)
 def test_what_other_libraries_make_of_it(module: str) -> None:

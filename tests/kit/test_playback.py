@@ -361,7 +361,6 @@ assert asyncio.run(AsyncChatCompletionStream(FakeResponse(answer, clock=ManualCl
 @pytest.mark.parametrize(
     "statement",
     [
-        "import chunkfold.testing",
         "from chunkfold.testing import *",
         "import chunkfold.testing.__main__; chunkfold.testing.hostile_streams()",
         PLAYED,
