@@ -129,6 +129,19 @@ def test_finish_reason_is_the_last_that_is_not_empty(reasons: list[Any], expecte
     assert noted(parser) == rules
 
 
+def test_the_head_beside_azures_filter_may_be_empty_and_is_kept_where_it_is_not() -> None:
+    """It was once dropped as a whole. GitHub Copilot sends the model there."""
+    report = {"prompt_filter_results": [{"prompt_index": 0}]}
+    filtered = {**HEAD, "id": "", "object": "", "created": 0, "choices": [], **report}
+    parser = fold(filtered, {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]})
+    assert (parser.snapshot.id, parser.snapshot.model, parser.snapshot.created) == (None, HEAD["model"], None)
+    parser = fold(filtered, *said({"content": "Hi"}))
+    assert (parser.snapshot.id, parser.snapshot.model) == (HEAD["id"], HEAD["model"])
+    assert noted(parser) == set()
+    parser = fold({**filtered, "model": "other"}, *said({"content": "Hi"}))
+    assert (parser.snapshot.model, noted(parser)) == ("other", {"CF205"})
+
+
 def test_the_head_of_a_keep_alive_is_not_that_of_the_completion() -> None:
     """Gateways send such chunks until the model answers (oMLX, OmniRoute)."""
     waiting = chunk({"content": ""}, id="chatcmpl-keepalive", model="keepalive", created=0)

@@ -45,6 +45,10 @@ class Head:
         if self.notes:
             self._log.note_all(self.notes)
 
+    def add_partial(self, chunk: dict[str, Any]) -> None:
+        """Fold the head of a chunk that may lack one: only another id or model is noted."""
+        self._log.note_all([note for note in self._fold(chunk) if note[0] is anomalies.ID_CHANGED])
+
     def _fold(self, chunk: dict[str, Any]) -> Iterator[tuple[Rule, str]]:
         """Keep what is new; yield a note for each deviation."""
         is_waiting = not chunk.get("created")

@@ -198,7 +198,9 @@ class StreamFold:
             chunk = self._close_thoughts(chunk)
         # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields, unknown = vars(chunk), chunk.__pydantic_extra__
-        if chunk.choices or not unknown or "prompt_filter_results" not in unknown:  # Azure's first chunk has no head
+        if not chunk.choices and unknown and "prompt_filter_results" in unknown:  # Azure's first chunk
+            self.head.add_partial(fields)
+        else:
             self.head.add(fields, is_usual=not self._open_thoughts)
         if unknown:
             keep_unknown(self.extra, unknown)
