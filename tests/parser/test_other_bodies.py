@@ -8,7 +8,7 @@ import pytest
 from cases import each_case
 from limited import assert_named
 from parsed_bodies import parsed
-from played import ERROR, HI, STOP, cuts, play, rules, text, unterminated
+from played import BROKEN_LINE, ERROR, HI, STOP, cuts, play, rules, text, unterminated
 
 from chunkfold import (
     APIError,
@@ -17,6 +17,7 @@ from chunkfold import (
     IncompleteStreamError,
     NotAnEventStreamError,
     StreamEnd,
+    StreamInterruptedError,
 )
 from chunkfold.testing import DONE
 from chunkfold.testing.wire import compact_json
@@ -127,6 +128,17 @@ def test_bodies_that_are_no_event_stream(body: str, size: int | None) -> None:
 )
 def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, end: str) -> None:
     assert play(BODIES[body][0], "interrupt").end == end
+
+
+def test_a_whole_completion_over_a_transport_that_fails() -> None:
+    """The completion is whole, so it counts as an answer if it has its finish reason, and else as interrupted."""
+    late = play(compact_json(COMPLETION), "interrupt")
+    assert (late.end, rules(late)) == (StreamEnd.FINISHED, ["CF109", "CF507"])
+    body = compact_json({**COMPLETION, "choices": [{**COMPLETION["choices"][0], "finish_reason": None}]})
+    early = play(body, "interrupt")
+    assert (early.end, type(early.error), early.snapshot.text) == (StreamEnd.INTERRUPTED, StreamInterruptedError, "Hi")
+    assert early.error.__cause__ is BROKEN_LINE
+    assert play(body).end is StreamEnd.TRUNCATED
 
 
 def test_in_text_no_values_are_counted() -> None:

@@ -229,7 +229,7 @@ class StreamedBody(EventFolder):
         if payload is not None:
             self._output_limit.count(body)
             self._fold_payload(payload, len(body))
-            if self.stop is None:
+            if self.stop is None and not cut:
                 self.end(Stop.WHOLE_BODY)
         elif not (cut and may_be_json):
             self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers))
