@@ -98,11 +98,13 @@ class ToolCall:
         """Whether a fragment with a new id continues this call, whose arguments are cut and whose name it repeats.
 
         TensorRT-LLM up to 1.1 and Ray Serve LLM up to 2.46 send the name and a new id with each fragment if the request
-        names a tool. The first of these shows it: no object begins with its text.
+        names a tool. The first of these shows it: no object begins with its text, nor a string (CF310) as in this call.
         """
         if not (self.has_text and self.is_called(name)):
             return False
-        self.repeats_name = self.repeats_name or (text.lstrip()[:1] not in ("", "{") and self.is_open())
+        begin = text.lstrip()[:1]
+        if begin not in ("", "{") and self.is_open():
+            self.repeats_name |= not self.arguments.getvalue().lstrip().startswith(begin)
         return self.repeats_name
 
     @property
