@@ -1,6 +1,5 @@
 """The events of tool calls: when a call starts, when it is done, and what its arguments are then."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +8,9 @@ from cases import each_case
 from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, A, B, C, briefly, calls, events_of, only
 from invariants import check
 from made_streams import ERROR, STOP, Stream, custom
-from pydantic import BaseModel, field_validator
-from typing_extensions import TypedDict
 
 from chunkfold import (
-    ChatCompletionMessageFunctionToolCall,
     ChatCompletionParser,
-    ChoiceFinished,
     ParseError,
     StreamEnd,
     ToolCallDone,
@@ -240,16 +235,6 @@ def test_a_stream_that_does_not_end_well_completes_no_call(end: str, late: bool)
     assert parser.events() == []
 
 
-def test_leaving_ends_no_call_that_came_after_the_finish_reason() -> None:
-    parser = ChatCompletionParser()
-    parser.events()
-    parser.feed(calls(A) + delta("tool_calls") + calls(B))
-    parser.events()
-    parser.leave()
-    assert parser.end is StreamEnd.CLOSED
-    assert [row for row in briefly(parser.events()) if row[0] == "done"] == []
-
-
 NO_NAME = (2, "c", None, '{"x":')
 AFTER_FINISH: dict[str, tuple[list[Any], list[Any]]] = {
     "another call": ([B], [*A_STARTS, A_DONE, *B_STARTS]),
@@ -263,12 +248,15 @@ AFTER_FINISH: dict[str, tuple[list[Any], list[Any]]] = {
 def test_late_events_end_no_call_that_came_after_the_finish_reason(name: str, end: str | None) -> None:
     """Was once wrong: the first call of `events` told that it was done, even with arguments that were cut."""
     fragments, expected = AFTER_FINISH[name]
-    parser = ChatCompletionParser()
-    parser.feed(calls(A) + delta("tool_calls") + calls(*fragments))
-    if end is not None:
-        ENDINGS[end](parser)
-    assert parser.end == end
+    parser, early = ChatCompletionParser(), ChatCompletionParser()
+    early.events()
+    for one in (parser, early):
+        one.feed(calls(A) + delta("tool_calls") + calls(*fragments))
+        if end is not None:
+            ENDINGS[end](one)
+    assert parser.end == early.end == end
     assert [row for row in briefly(parser.events()) if row[0] in ("started", "arguments", "done")] == expected
+    assert [row for row in briefly(early.events()) if row[0] == "done"] == [A_DONE]
 
 
 def test_a_choice_that_was_continued_is_over_at_its_next_finish_reason() -> None:
@@ -295,26 +283,14 @@ def test_arguments_with_very_many_values_are_left_to_you() -> None:
     assert done.parsed == {"x": "," * 300_000}
 
 
-def test_very_many_values_in_several_calls_are_left_to_you() -> None:
+def test_the_values_of_all_arguments_are_counted_also_where_they_are_left_to_you() -> None:
     """One event of 32 MiB was once parsed for ten seconds, to values of 700 MB."""
-    large = '{"x":[1' + ",1" * 200_000 + "]}"
-    parser = ChatCompletionParser()
-    parser.events()
-    parser.feed(b"".join(calls((i, f"c{i}", "f", large)) for i in range(4)))
-    early = only(ToolCallDone, parser.events())
-    parser.feed(delta("tool_calls"))
-    late = only(ToolCallDone, parser.events())
-    assert [(one.position, one.error) for one in early] == [(0, None), (1, None)]
-    assert [(one.position, one.parsed) for one in late] == [(2, None), (3, None)]
-    assert all("and 500000 in a stream" in str(one.error) for one in late)
-
-
-def test_the_values_of_arguments_are_counted_also_where_they_are_left_to_you() -> None:
     most, more = ('{"x":[1' + ",1" * commas + "]}" for commas in (249_998, 249_999))
     for several, parsed in {(most, most, "{}"): [True, True, False], (more, more, '{"x":1}'): [False] * 3}.items():
         pieces = [calls((place, f"c{place}", "f", text)) for place, text in enumerate(several)]
         done = only(ToolCallDone, events_of(*pieces, DONE))
         assert [one.error is None for one in done] == parsed
+        assert "and 500000 in a stream" in str(done[-1].error)
 
 
 # A done call is the final message's
@@ -357,86 +333,3 @@ def test_a_done_call_is_the_final_messages(name: str) -> None:
     assert list(last) == list(range(len(final)))
     if name in WHOLE_CALLS:
         assert len(dones) == len({one.call.id for one in dones} - {None}) == len(final)
-
-
-@each_case("reason", ["tool_calls", "length", "stop"])
-def test_the_finish_reason_comes_again_after_a_late_call(reason: str) -> None:
-    pieces = [calls((0, "a", "f", "{}")), delta(reason), calls((1, "b", "g", "{}")), DONE]
-    _, events = Stream(pieces).read()
-    late = [type(one).__name__ for one in events if isinstance(one, ToolCallDone | ChoiceFinished)]
-    assert late == ["ToolCallDone", "ChoiceFinished", "ToolCallDone", "ChoiceFinished"]
-
-
-# Types of the tools' arguments
-
-
-class Weather(BaseModel):
-    city: str
-    days: int = 1
-
-
-class WeatherDict(TypedDict):
-    city: str
-
-
-@dataclasses.dataclass
-class WeatherData:
-    city: str
-
-
-TYPES = {Weather: Weather(city="Oslo"), WeatherDict: {"city": "Oslo"}, WeatherData: WeatherData("Oslo")}
-OSLO = (0, "a", "weather", '{"city":"Oslo"}')
-
-
-@pytest.mark.parametrize("late", [0, 9], ids=["at once", "late"])
-@pytest.mark.parametrize(("as_type", "expected"), TYPES.items(), ids=lambda value: getattr(value, "__name__", ""))
-def test_arguments_of_a_registered_type(as_type: Any, expected: Any, late: int) -> None:
-    pieces = [calls(OSLO), calls((1, "b", "other", '{"city":1}')), delta("tool_calls"), DONE]
-    parser, events = Stream(pieces).read(late, tools={"weather": as_type})
-    first, other = only(ToolCallDone, events)
-    assert first.parsed == expected
-    assert type(first.parsed) is type(expected)
-    assert other.parsed == {"city": 1}
-    assert isinstance(first.call, ChatCompletionMessageFunctionToolCall)
-    assert first.call.function.parse() == expected
-    assert first.call == parser.completion().tool_calls[0]
-
-
-class Broken(BaseModel):
-    city: str
-
-    @field_validator("city")
-    @classmethod
-    def fail(cls, value: str) -> str:
-        raise KeyError(value)
-
-
-class Unprintable(Broken):
-    @field_validator("city")
-    @classmethod
-    def fail(cls, value: str) -> str:
-        raise KeyError(10**5000)  # more digits than the interpreter prints
-
-
-@each_case(
-    ("arguments", "finish", "tools", "expected"),
-    [
-        pytest.param('{"x": "h', "length", {}, (True, (), False), id="cut"),
-        pytest.param('{"city":1}', "tool_calls", {"weather": Weather}, (False, ("city",), False), id="no text"),
-        pytest.param(OSLO[3], "tool_calls", {"weather": Broken}, (False, (), True), id="the user's validator fails"),
-        pytest.param(OSLO[3], "tool_calls", {"weather": Unprintable}, (False, (), True), id="with no message"),
-    ],
-)
-def test_arguments_that_cannot_be_parsed(arguments: str, finish: str, tools: dict[str, Any], expected: Any) -> None:
-    pieces = [calls((0, "a", "weather", arguments)), delta(finish), DONE]
-    (done,) = only(ToolCallDone, events_of(*pieces, tools=tools))
-    assert done.parsed is None
-    assert isinstance(done.error, ParseError)
-    assert done.error.text == arguments
-    assert (done.error.cut, done.error.path, isinstance(done.error.__cause__, KeyError)) == expected
-
-
-def test_a_custom_tools_input_stays_text() -> None:
-    pieces = [calls(custom(0, "a", "weather", '{"city":"Oslo"}')), delta("tool_calls"), DONE]
-    (done,) = only(ToolCallDone, events_of(*pieces, tools={"weather": Weather}))
-    assert (done.parsed, done.error) == ('{"city":"Oslo"}', None)

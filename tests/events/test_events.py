@@ -8,7 +8,22 @@ from typing import Any, get_args
 
 import pytest
 from cases import each_case
-from event_rows import A_DONE, A_STARTS, CITATION, IMAGE, A, briefly, calls, events_of, only, short_repr, shown
+from event_rows import (
+    A_DONE,
+    A_STARTS,
+    B_DONE,
+    B_STARTS,
+    CITATION,
+    IMAGE,
+    A,
+    B,
+    briefly,
+    calls,
+    events_of,
+    only,
+    short_repr,
+    shown,
+)
 from made_streams import ERROR, STOP, Stream, custom
 
 from chunkfold import (
@@ -81,6 +96,10 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
     "an empty finish reason": ([delta("")], []),
     "stop beside tool calls": ([calls((0, "a", "f", "{}")), STOP], [("started", 0, "a", "f"), ("arguments", 0, "{}"), ("done", 0, "{}", {}), ("finished", "stop", "tool_calls")]),
     "a stop that turns out to mean calls comes again": ([STOP, calls(A), DONE], [("finished", "stop", "stop"), *A_STARTS, A_DONE, ("finished", "stop", "tool_calls")]),
+    "a finish reason comes again after a call that came after it": (
+        [calls(A), delta("length"), calls(B), DONE],
+        [*A_STARTS, A_DONE, ("finished", "length", "length"), *B_STARTS, B_DONE, ("finished", "length", "length")],
+    ),
     "also before an error": ([STOP, calls(A), ERROR], [("finished", "stop", "stop"), *A_STARTS, ("finished", "stop", "tool_calls")]),
     "another finish reason comes as another event": (
         [STOP, STOP, delta("length"), delta(content="a"), delta("length"), DONE],

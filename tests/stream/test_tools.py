@@ -15,7 +15,7 @@ from cases import each_case
 from copies import pickled
 from fronts import ASKED, URL, AsyncFront, SyncFront, client_of, generators_of_httpx_are_not_ours
 from made_streams import custom
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from chunkfold import (
@@ -362,6 +362,23 @@ def test_it_wins_for_what_fits_the_registered_one_no_more() -> None:
 
 # Arguments that are wrong
 
+
+class Broken(BaseModel):
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def fail(cls, value: str) -> str:
+        raise KeyError(value)
+
+
+class Unprintable(Broken):
+    @field_validator("city")
+    @classmethod
+    def fail(cls, value: str) -> str:
+        raise KeyError(10**5000)  # more digits than the interpreter prints
+
+
 WRONG = [
     pytest.param('{"city": 5}', "tool_calls", ("city",), False, id="a field of another type"),
     pytest.param('{"days": 5}', "tool_calls", ("city",), False, id="a field that is missing"),
@@ -389,6 +406,15 @@ def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut
     assert (caught.value.path, caught.value.cut, caught.value.text) == (path, cut, wrong.error.text)
     assert (caught.value.position is None) == (wrong.error.position is None)
     assert function.arguments == arguments
+
+
+@each_case("broken", [Broken, Unprintable])
+def test_a_type_whose_validator_fails(broken: type[BaseModel]) -> None:
+    (last,) = done(parsed(answer(("lookup_weather", BONN)), tools={"lookup_weather": broken}).events())
+    assert last.parsed is None
+    assert isinstance(last.error, ParseError)
+    assert (last.error.text, last.error.cut, last.error.path) == (BONN, False, ())
+    assert isinstance(last.error.__cause__, KeyError)
 
 
 def test_what_fits_of_wrong_arguments() -> None:
