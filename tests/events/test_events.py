@@ -6,7 +6,6 @@ That events add up to the message, whatever the cuts, is a promise (`invariants.
 import dataclasses
 from typing import Any, get_args
 
-import pytest
 from cases import each_case
 from event_rows import (
     A_DONE,
@@ -22,20 +21,14 @@ from event_rows import (
     events_of,
     only,
     short_repr,
-    shown,
 )
-from made_streams import ERROR, STOP, Stream, custom
+from made_streams import ERROR, STOP, Stream
 
 from chunkfold import (
-    RULES,
     AnomalyNoted,
     ChatCompletionEvent,
     ChatCompletionParser,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
     ThinkTags,
-    ToolCallArgumentsDelta,
     UsageReceived,
 )
 from chunkfold.testing import DONE, choice, chunk, delta, fragment
@@ -141,14 +134,6 @@ def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
     assert parser.anomalies[0] == dataclasses.replace(first, count=2)
 
 
-@each_case("rule", RULES, ids=lambda rule: rule.id)
-def test_every_rule_is_noted_once(rule: Any) -> None:
-    parser, events = Stream([rule.example]).read(one_choice=True)
-    noted = [one.anomaly.rule for one in only(AnomalyNoted, events)]
-    assert noted == [anomaly.rule for anomaly in parser.anomalies]
-    assert rule in noted or rule.id == "CF507"  # which takes a transport that fails
-
-
 def test_every_event_names_its_choice() -> None:
     fields: dict[str, Any] = {
         "content": "a",
@@ -174,43 +159,6 @@ def test_choices_come_as_they_are_interleaved() -> None:
         (1, "finished", "stop"),
         (0, "finished", "stop"),
     ]
-
-
-# Snapshots of deltas
-
-
-GROWING = {
-    "text": (TextDelta, [delta(content=text) for text in ("a", "b\r\n", "", "😀", "d")]),
-    "reasoning": (ReasoningDelta, [delta(**{name: text}) for name, text in (("reasoning", "a"), ("reasoning_content", "b\r\n"), ("reasoning", "😀d"))]),
-    "refusal": (RefusalDelta, [delta(refusal=text) for text in ("a", "b\r\n", "😀d")]),
-    "arguments": (ToolCallArgumentsDelta, [calls((0, "a", "f", "a")), *(calls((0, None, None, text)) for text in ("b\r\n", "😀d"))]),
-    "input": (ToolCallArgumentsDelta, [calls(custom(0, "a", "f", "a")), *(calls(custom(0, input=text)) for text in ("b\r\n", "😀d"))]),
-    "an empty object": (ToolCallArgumentsDelta, [calls((0, "a", "f", {})), STOP]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("kind", "pieces"), GROWING.values(), ids=GROWING)
-def test_a_snapshot_is_the_text_up_to_and_with_the_piece(kind: Any, pieces: list[bytes]) -> None:
-    parser = ChatCompletionParser()
-    deltas: list[Any] = parser.events()
-    for piece in pieces:
-        parser.feed(piece)
-        new = only(kind, parser.events())
-        deltas += new
-        grown = "".join(one.delta for one in deltas)
-        assert not new or new[-1].snapshot == grown
-    parser.close()
-    # Also when somebody looks later, in any order.
-    for end in reversed(range(len(deltas))):
-        assert deltas[end].snapshot == "".join(one.delta for one in deltas[: end + 1])
-    assert all(one.delta for one in deltas)
-
-
-def test_snapshots_of_texts_that_grow_side_by_side() -> None:
-    pieces = [delta(index=index, content=text) for index, text in ((0, "a"), (1, "x"), (0, "b"), (1, "y"))]
-    assert [one.snapshot for one in only(TextDelta, events_of(*pieces))] == ["a", "x", "ab", "xy"]
-    pieces = [calls((0, "a", "f", "1")), calls((1, "b", "g", "x")), calls((0, None, None, "2")), calls((1, None, None, "y"))]  # fmt: skip
-    assert [one.snapshot for one in only(ToolCallArgumentsDelta, events_of(*pieces))] == ["1", "x", "12", "xy"]
 
 
 # A whole message
@@ -248,26 +196,3 @@ def test_what_a_message_adds_after_the_first_call_came() -> None:
     assert briefly(parser.events()) == []
     parser.feed(DONE)
     assert briefly(parser.events()) == OF_THE_MESSAGE
-
-
-def said(text: str) -> bytes:
-    return delta(content=text)
-
-
-# The events, the text that they give, and where the first anomaly stands among them.
-IN_SHORT: dict[str, tuple[list[bytes], str, int | None]] = {
-    "an anomaly": ([delta(role="assistant"), delta(refusal="no"), delta(content="", tool_calls=[fragment(None, "a", "f", "{}")]), STOP], "", 2),
-    "texts": ([*map(said, ("a", "b", "c", 'd"')), delta(reasoning="h"), *map(said, ("e\n", "f")), STOP, DONE], 'abcd"e\nf', None),
-    "half a pair": ([*map(said, ("a", "b", "c", "\ud83d", "d", "e")), STOP, DONE], "abc\N{REPLACEMENT CHARACTER}de", 3),
-}  # fmt: skip
-
-
-@each_case("late", [0, 3, 99])
-@each_case(("pieces", "text", "place"), IN_SHORT.values(), ids=IN_SHORT)
-def test_events_of_what_is_folded_in_short(pieces: list[bytes], text: str, place: int | None, late: int) -> None:
-    stream = Stream(pieces)
-    (parser, events), (folded_parser, folded_events) = stream.read(late), stream.read(late, folded=True)
-    assert shown(folded_events) == shown(events)
-    assert folded_parser.snapshot.text == parser.snapshot.text == text
-    assert folded_parser.anomalies == parser.anomalies
-    assert place is None or parser.anomalies[0].offset == len(b"".join(pieces[:place]))

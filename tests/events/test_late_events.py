@@ -19,7 +19,7 @@ from event_rows import (
 )
 from made_streams import STOP, Stream
 
-from chunkfold import AnomalyNoted, AudioDelta, ChatCompletionParser, TextDelta
+from chunkfold import AnomalyNoted, AudioDelta, ChatCompletionParser
 from chunkfold.testing import DONE, chunk, delta
 
 
@@ -67,20 +67,6 @@ def test_a_late_first_call_tells_things_in_their_order() -> None:
         (1, "text", "x"),
         (1, "finished", "stop", "stop"),
     ]
-
-
-def test_a_late_first_call_knows_what_a_text_was_at_its_places() -> None:
-    pieces = [delta(content="a"), delta(reasoning="h"), delta(content="b"), delta(content="c")]
-    _, events = Stream(pieces).read(3)
-    assert [(*short_repr(one), one.snapshot) for one in only(TextDelta, events)] == [
-        ("text", "a", "a"),
-        ("text", "b", "ab"),
-        ("text", "c", "abc"),
-    ]
-
-
-def test_a_late_first_call_knows_that_done_came() -> None:
-    assert briefly(Stream([calls(A), DONE]).read(99)[1]) == [*A_STARTS, A_DONE]
 
 
 @each_case("late", [1, 2, 3, 4])

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from event_rows import CITATION, IMAGE, briefly, events_of, only, short_repr
+from event_rows import briefly, events_of, only, short_repr
 from hypothesis import example, given
 from hypothesis import strategies as st
 from made_streams import CUTS, STOP, Stream, encoded
 
-from chunkfold import AnnotationReceived, AudioDelta, ChatCompletionParser, ImageReceived, TextDelta, UsageReceived
+from chunkfold import AnnotationReceived, AudioDelta, ChatCompletionParser, TextDelta, UsageReceived
 from chunkfold.testing import DONE, choice, chunk, delta
 
 
@@ -93,14 +93,6 @@ def test_audio_of_choices_is_kept_apart() -> None:
         (0, "audio", b"ABC", ""),
         (1, "audio", b"ABC", ""),
     ]
-
-
-def test_images_and_annotations_are_the_messages() -> None:
-    pieces = [delta(images=[IMAGE]), delta(annotations=[CITATION]), delta(images=["data:,y"]), STOP, DONE]
-    parser, events = Stream(pieces).read()
-    message = parser.completion().message
-    assert [one.image for one in only(ImageReceived, events)] == message.images
-    assert [one.annotation for one in only(AnnotationReceived, events)] == message.annotations
 
 
 @each_case("citation", ["https://a.org", {"url": 5, "title": "a"}])
