@@ -2,15 +2,9 @@
 
 from typing import Any
 
-import anyio
-import anyio.lowlevel
-import fronts
 import pytest
-from event_rows import A_DONE, A_STARTS, A, briefly, calls, short_repr, shown
+from event_rows import A_DONE, A_STARTS, A, briefly, calls, short_repr
 from fronts import over_both_streams
-from hypothesis import given, settings
-from made_streams import CUTS, STREAMS, Stream
-from sources import take
 
 from chunkfold.testing import DONE, Answer, ManualClock, delta, paced
 from chunkfold.testing.playback import Playback
@@ -24,29 +18,6 @@ def opened(front: Any, pieces: list[bytes], **options: Any) -> Any:
 
 HELLO = [delta(role="assistant"), delta(content="Hello"), delta(content=" world"), calls(A), delta("tool_calls"), DONE]  # fmt: skip
 OF_HELLO = [("text", "Hello"), ("text", " world"), *A_STARTS, A_DONE, ("finished", "tool_calls", "tool_calls")]
-
-
-@pytest.mark.parametrize("name", fronts.STREAMS)
-@settings(max_examples=25)
-@given(stream=STREAMS, cuts=CUTS)
-def test_every_front_gives_the_parsers_events(name: str, stream: Stream, cuts: list[int]) -> None:
-    front, backend = fronts.STREAMS[name]
-    parser, expected = stream.read()
-    given_stream = front(stream.cut(cuts))
-    told: list[Any] = []
-
-    async def read() -> None:
-        async with given_stream:
-            await take(given_stream.events(), told)
-
-    if parser.error is None:
-        anyio.run(read, backend=backend)
-    else:
-        with pytest.raises(type(parser.error)) as caught:
-            anyio.run(read, backend=backend)
-        assert caught.value is given_stream.error
-    assert shown(told) == shown(expected)
-    assert given_stream.end is parser.end
 
 
 async def test_events_come_as_they_arrive(front: Any) -> None:

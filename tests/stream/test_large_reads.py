@@ -16,7 +16,6 @@ from made_streams import STOP
 from repeating_bodies import (
     FIRST,
     HELLO,
-    NO_OPTIONS,
     OPTIONS,
     READS,
     SIZES,
@@ -26,7 +25,6 @@ from repeating_bodies import (
     parsed,
     prepared,
     result_of,
-    shown,
     slices_of,
 )
 
@@ -75,6 +73,11 @@ async def iterate(stream: Any, take: Callable[[Any], object]) -> None:
         take(chunk)
 
 
+async def iterate_over_events(stream: Any, take: Callable[[Any], object]) -> None:
+    async for one in stream.events():
+        take(one)
+
+
 async def read(stream: Any, take: Callable[[Any], object]) -> None:
     assert await stream.read() is stream.completion()
 
@@ -82,7 +85,7 @@ async def read(stream: Any, take: Callable[[Any], object]) -> None:
 def streamed(
     front: Any, use: Callable[..., Any], reads: list[Read], options: dict[str, Any]
 ) -> tuple[list[str], Result]:
-    """The chunks that a stream hands out, and all else."""
+    """The chunks or events that a stream hands out, and all else."""
     clock = ManualClock()
     given, seen = prepared(options, clock)
 
@@ -94,17 +97,17 @@ def streamed(
         if options["is_reset"]:
             raise ConnectionError("reset")
 
-    chunks: list[str] = []
+    items: list[str] = []
     stream = front(source() if front is Sync else each(source()), **given)
     with its_error(stream):
-        run(use(stream, lambda chunk: chunks.append(plain(chunk))))
-    return chunks, result_of(stream, seen, [], "")
+        run(use(stream, lambda item: items.append(plain(item))))
+    return items, result_of(stream, seen, [], "")
 
 
 READERS = {
-    f"{kind}, {use.__name__}": partial(streamed, front, use)
-    for kind, front in (("sync", Sync), ("async", AsyncChatCompletionStream))
-    for use in (iterate, read)
+    (front.__name__, use): partial(streamed, front, use)
+    for front in (Sync, AsyncChatCompletionStream)
+    for use in (iterate, iterate_over_events, read)
 }
 
 
@@ -128,22 +131,12 @@ def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], R
 def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: dict[str, Any], size: int) -> None:
     with each_validated():
         chunks, result = fed_chunks(reads, options)
+        events = [one for one, _ in parsed(reads, False, options).events]
     assert fed_chunks(reads, options) == (chunks, result)
+    items = {iterate: chunks, iterate_over_events: events, read: []}
     with slices_of(size):
-        for name, stream in READERS.items():
-            assert stream(reads, options) == ([] if name.endswith("read") else chunks, result), name
-
-
-@given(READS, SIZES)
-def test_events_are_the_parsers_whatever_the_slices(reads: list[Read], size: int) -> None:
-    fed = parsed([read for read in reads if read.data], False, NO_OPTIONS)
-    events: list[Any] = []
-    with slices_of(size):
-        stream = ChatCompletionStream([read.data for read in reads])
-        with its_error(stream):
-            for one in stream.events():
-                events.append(one)  # noqa: PERF402 - what came before an error counts
-    assert (shown(events), stream.end) == (fed.events, fed.end)
+        for (front, use), stream in READERS.items():
+            assert stream(reads, options) == (items[use], result), (front, use)
 
 
 @given(st.lists(st.sampled_from([b"a", b"\n", b"\n\n", b"data: x\n\n", b"x" * 40]), max_size=60).map(b"".join), st.sampled_from([1, 2, 30]), st.booleans())  # fmt: skip
@@ -200,20 +193,6 @@ async def test_what_had_arrived_counts_for_who_leaves(front: Any, name: str) -> 
             stream.completion()
 
 
-async def test_what_had_arrived_is_not_handed_out_by_read(front: Any) -> None:
-    stream = front(Playback(Answer(LARGE + STOP + DONE)))
-    for _ in range(3):
-        await anext(aiter(stream))
-    assert (await stream.read()).text == LARGE_TEXT
-    assert list(stream._ready) == []
-
-
-@pytest.mark.parametrize("stream", READERS.values(), ids=READERS)
-def test_the_chunks_of_a_large_read_came_with_it(stream: Callable[..., Any]) -> None:
-    _, result = stream([Read(LARGE, 2.0, False), Read(LARGE + STOP + DONE, 3.0, False)], NO_OPTIONS)
-    assert result.timing == StreamTiming(2.0, 2.0, 2.0, 5.0, 5.0)
-
-
 def test_who_takes_long_over_the_first_chunks_does_not_make_the_others_come_late() -> None:
     seconds = itertools.count()
     stream = ChatCompletionStream([LARGE, LARGE + STOP + DONE], clock=lambda: float(next(seconds)))
@@ -236,23 +215,3 @@ async def test_leaving_closes_whatever_a_tap_raises(front: Any) -> None:
         async with front(response, on_server_sent_event=on_server_sent_event) as stream:
             await anext(aiter(stream))
     assert response.is_closed
-
-
-LATE = {
-    # The read came in time for its end, and too late for its first slice.
-    "keep-alives, then text": (b": ping\n\n" * 1000 + HELLO, {"progress_timeout": 5.0}),
-    "text, then the end": (HELLO * 100 + STOP + DONE, {"total_timeout": 5.0}),
-    "text, then an error": (HELLO * 100 + event({"error": "no"}), {"total_timeout": 5.0}),
-    "a refusal": (b"{" + b"\n\n" * 3000 + b'"error":{"message":"no"}}', {"total_timeout": 5.0, "status_code": 503}),
-}
-
-
-@pytest.mark.parametrize("name", LATE)
-def test_a_large_read_is_judged_as_a_whole(name: str) -> None:
-    """Was once wrong: its first slice alone was held against the deadlines."""
-    body, options = LATE[name]
-    reads = [Read(FIRST, 1.0, False), Read(body, 99.0, False)]
-    fed = parsed(reads, False, {**NO_OPTIONS, **options})
-    assert parsed(reads, True, {**NO_OPTIONS, **options}) == fed
-    for stream in READERS.values():
-        assert stream(reads, {**NO_OPTIONS, **options})[1] == fed._replace(events=[], halfway="")
