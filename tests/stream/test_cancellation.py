@@ -246,34 +246,23 @@ async def see_it_fail(to: Asked) -> None:
 
 
 # What comes, how it is used, and how the stream ends that nobody cancels.
-USES: dict[str, tuple[list[Any], Use, StreamEnd]] = {
-    "from opening to the wait after [DONE]": (SOON, use_it_whole, StreamEnd.FINISHED),
+USES = [
+    pytest.param(SOON, use_it_whole, StreamEnd.FINISHED, id="from opening to the wait after [DONE]"),
     # Without `[DONE]` it is the client that closes the response, inside of the read.
-    "as the body ends": (SOON[:-2], use_it_whole, StreamEnd.FINISHED),
-    "while leaving": ([*SOON[:2], math.inf], leave_it, StreamEnd.CLOSED),
-}
-OTHER_USES: dict[str, tuple[list[Any], Use, StreamEnd]] = {
+    pytest.param(SOON[:-2], use_it_whole, StreamEnd.FINISHED, id="as the body ends"),
+    pytest.param([*SOON[:2], math.inf], leave_it, StreamEnd.CLOSED, id="while leaving"),
     # Between sending the request and entering the stream nothing awaits.
-    "read without connect": (SOON, read_it_whole, StreamEnd.FINISHED),
-    "events without connect": (SOON, leave_its_events, StreamEnd.CLOSED),
-    "on the way to an error": ([*SOON[:2], APART, ERROR, math.inf], see_it_fail, StreamEnd.FAILED),
-}
+    pytest.param(SOON, read_it_whole, StreamEnd.FINISHED, id="read without connect", marks=pytest.mark.slow),
+    pytest.param(SOON, leave_its_events, StreamEnd.CLOSED, id="events without connect", marks=pytest.mark.slow),
+    pytest.param(
+        [*SOON[:2], APART, ERROR, math.inf], see_it_fail, StreamEnd.FAILED, id="an error", marks=pytest.mark.slow
+    ),
+]
 
 
 @every_cancelling_over_both
-@pytest.mark.parametrize(("pieces", "use", "end"), USES.values(), ids=USES)
+@pytest.mark.parametrize(("pieces", "use", "end"), USES)
 async def test_cancelled_anywhere(
-    library: Any, cancelling: Cancelling, pieces: list[Any], use: Use, end: StreamEnd
-) -> None:
-    ends = await cancel_everywhere(library, Answer(pieces), cancelling, use)
-    assert ends[-1] is end
-    assert set(ends) <= {StreamEnd.CLOSED, end}
-
-
-@pytest.mark.slow
-@every_cancelling_by_turns
-@pytest.mark.parametrize(("pieces", "use", "end"), OTHER_USES.values(), ids=OTHER_USES)
-async def test_cancelled_anywhere_in_other_uses(
     library: Any, cancelling: Cancelling, pieces: list[Any], use: Use, end: StreamEnd
 ) -> None:
     ends = await cancel_everywhere(library, Answer(pieces), cancelling, use)
@@ -554,19 +543,3 @@ async def test_waiting_for_one_item_and_no_longer(library: Any) -> None:
                 await asyncio.wait_for(anext(stream), APART)
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert has_left(to.request)
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_read_that_is_looked_at_now_and_then(library: Any) -> None:
-    """To do something else while a read goes on, it is not cancelled but made a task."""
-    texts: list[str] = []
-    async with asked(library, AsyncChatCompletionStream, Answer(apart(COUNTED))) as to:
-        async with to.connect() as stream:
-            while stream.end is None:
-                read = asyncio.ensure_future(anext(stream, None))
-                while not read.done():
-                    await asyncio.wait({read}, timeout=APART / 4)
-                if (chunk := read.result()) is not None:
-                    texts.append(chunk.text)
-        assert texts == [*TEXTS, ""]
-        assert stream.completion().text == "[1, 2, 3]"

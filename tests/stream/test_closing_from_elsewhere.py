@@ -10,7 +10,19 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, WatchedReads, asked, drop_items, has_read, read_with
+from asked import (
+    COUNTED,
+    NUMBERS,
+    TEXTS,
+    VIEWS,
+    Asked,
+    WatchedReads,
+    asked,
+    asked_sync,
+    drop_items,
+    has_read,
+    read_with,
+)
 from cases import each_case
 from fronts import (
     ALONE,
@@ -22,7 +34,7 @@ from fronts import (
     over_both_streams,
     rescue,
 )
-from sources import HELLO, WOR, Kin, Pieces, collect, over_http_1_0, stopped_after_the_first
+from sources import HELLO, WOR, Pieces, collect, over_http_1_0, stopped_after_the_first
 from spotless import spotless, spotless_loop
 
 from chunkfold import (
@@ -43,25 +55,6 @@ from chunkfold.testing import Answer, FakeProvider, delta
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-
-
-class Blocking(Kin):
-    """A response whose second read lasts until it is closed."""
-
-    def __init__(self, waiting: threading.Event) -> None:
-        super().__init__([])
-        self.waiting = waiting
-        self.woken = threading.Event()
-
-    def iter_bytes(self) -> Iterator[bytes]:
-        yield HELLO
-        self.waiting.set()
-        assert self.woken.wait(PATIENCE)
-        raise ConnectionError("closed under me")
-
-    def close(self) -> None:
-        super().close()
-        self.woken.set()
 
 
 def each_text(stream: ChatCompletionStream) -> Iterator[str]:
@@ -108,20 +101,6 @@ async def held(go_on: anyio.Event, first: bytes, *others: bytes) -> AsyncIterato
     await go_on.wait()
     for piece in others:
         yield piece
-
-
-def test_closing_from_another_thread() -> None:
-    waiting = threading.Event()
-    response = Blocking(waiting)
-    stream = ChatCompletionStream(response)
-    with consumer(stream) as seen:
-        assert waiting.wait(PATIENCE)
-        with pytest.raises(StreamConsumedError, match="another task or thread"):
-            stream.drain()
-        stream.close()
-    assert seen == ["Hello"]
-    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-    assert response.closings == 1
 
 
 @pytest.mark.parametrize(
@@ -288,6 +267,8 @@ def test_closing_from_another_thread_while_a_generator_runs() -> None:
     stream = ChatCompletionStream(pieces)
     with consumer(stream) as seen:
         assert pieces.waiting.wait(PATIENCE)
+        with pytest.raises(StreamConsumedError, match="another task or thread"):
+            stream.drain()
         stream.close()
         pieces.go_on.set()
     assert seen == ["Hello"]
@@ -338,12 +319,8 @@ async def test_closing_the_client_under_the_reader(library: Any) -> None:
 
 def test_closing_from_another_thread_during_the_wait_after_done(library: Any) -> None:
     """The second to close does not wait, and does not disturb the first."""
-    with (
-        spotless(),
-        FakeProvider(Answer(COUNTED, ending="open")) as provider,
-        library.Client(**ALONE) as client,
-    ):
-        waiting = threading.Event()
+    waiting = threading.Event()
+    with asked_sync(library, Answer(COUNTED, ending="open")) as (client, provider):
         with connect(client, "POST", provider.url, json=ASKED) as stream:
             WatchedReads(stream.response, lambda: waiting.set() if stream.end else None)
 
