@@ -211,19 +211,6 @@ def test_a_completion_before_the_stream_has_its_items_counted() -> None:
 # A status that is not 2xx
 
 
-@cuts
-@each_case("status", [302, 400, 401, 404, 429, 500, 503, 529])
-def test_a_status_that_is_not_2xx(status: int, size: int | None) -> None:
-    """What the error has is that of `error_from_response`."""
-    parser = parsed(b'{"error":{"message":"no"}}', size, status_code=status)
-    assert parser.end is StreamEnd.FAILED
-    error = parser.error
-    assert type(error) is APIStatusError
-    assert (error.status_code, error.message, error.snapshot.choices) == (status, "no", [])
-    assert not error.emitted_output
-    assert str(status) in str(error)
-
-
 @pytest.mark.parametrize("status", [200, 201, 206, 299])
 def test_a_status_that_is_2xx_is_a_stream(status: int) -> None:
     assert parsed(HI + STOP + DONE, status_code=status).completion().text == "Hi"

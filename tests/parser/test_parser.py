@@ -207,35 +207,7 @@ def state_of(parser: ChatCompletionParser) -> tuple[Any, ...]:
     return (parser.end, parser.error, parser.snapshot.model_dump(), parser.anomalies, asdict(parser.timing))
 
 
-@pytest.mark.parametrize(
-    ("what_came", "way_out", "late"),
-    [
-        ("text and finish", "close", "CF501"),  # no [DONE]
-        ("text and finish", "interrupt", "CF507"),
-        ("text and finish", "stall", "CF507"),
-        ("finish and [DONE]", "close", None),
-        ("finish and [DONE]", "interrupt", None),
-        ("finish and [DONE]", "stall", None),
-        ("text and [DONE]", "close", "CF502"),  # no finish reason
-    ],
-)
-def test_a_late_fault_is_an_anomaly(what_came: str, way_out: str, late: str | None) -> None:
-    assert rules(play(ENDS[what_came][0], way_out)) == ([late] if late else [])
-
-
 # While it runs
-
-
-def test_no_completion_while_it_runs() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI)
-    with pytest.raises(IncompleteStreamError) as caught:
-        parser.completion()
-    assert caught.value.snapshot.text == "Hi"
-    # That was the caller's mistake, not the stream's.
-    assert parser.error is None
-    parser.feed(text(" there") + STOP + DONE)
-    assert parser.completion().text == "Hi there"
 
 
 def test_reprs_show_the_state_without_content() -> None:
