@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -17,14 +16,11 @@ from chunkfold import (
     ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
-    IncompleteStreamError,
     InvalidChunkError,
     LimitExceededError,
-    NotAnEventStreamError,
     ParseError,
     StreamEnd,
     StreamInterruptedError,
-    StreamStalledError,
 )
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import DONE, choice, chunk, cut_every, delta, event
@@ -159,52 +155,16 @@ ENDS: dict[str, tuple[bytes, tuple[str, str, str, str]]] = {
     "an event that is no JSON, then an error": (GARBAGE + ERROR, always("invalid")),
     "an error, then finish and [DONE]": (ERROR + STOP + DONE, always("failed")),
 }
-RAISED: dict[str, tuple[type[ChunkfoldError], ...]] = {
-    "empty": (IncompleteStreamError,),
-    "truncated": (IncompleteStreamError,),
-    "failed": (APIError,),
-    "invalid": (InvalidChunkError, LimitExceededError, NotAnEventStreamError),
-    "interrupted": (StreamInterruptedError,),
-    "stalled": (StreamStalledError,),
-}
 
 
 @cuts
 @each_case("what_came", ENDS)
 def test_ends(what_came: str, size: int | None) -> None:
+    """What each end raises, and that nothing has an effect after it, are promises (`invariants.endings`)."""
     body, ends = ENDS[what_came]
     for way_out, expected in zip(WAYS_OUT, ends, strict=True):
         parser = play(body, way_out, size, max_event_size=LIMIT)
         assert parser.end is StreamEnd(expected)
-        check_raised(parser)
-        before = state_of(parser)  # nothing has an effect after the end
-        assert parser.feed(HI + STOP + ERROR) == parser.close() == parser.interrupt(ConnectionError()) == []
-        parser.leave()
-        assert parser.feed(LARGE) == []
-        assert parser.fold(HI) is None
-        assert state_of(parser) == before
-
-
-def check_raised(parser: ChatCompletionParser) -> None:
-    """A completion is for those that ended well; leaving raises nothing."""
-    kinds = RAISED.get(str(parser.end), ())
-    assert (type(parser.error) in kinds) if kinds else (parser.error is None)
-    for call in (parser.raise_error, parser.completion) if kinds else ():
-        with pytest.raises(kinds) as caught:
-            call()
-        assert caught.value is parser.error
-    if parser.end in ("finished", "done"):
-        assert parser.completion() == parser.snapshot
-    elif parser.end == "closed":
-        parser.raise_error()
-        with pytest.raises(IncompleteStreamError) as left:
-            parser.completion()
-        assert type(left.value) is IncompleteStreamError
-        assert left.value.snapshot == parser.snapshot
-
-
-def state_of(parser: ChatCompletionParser) -> tuple[Any, ...]:
-    return (parser.end, parser.error, parser.snapshot.model_dump(), parser.anomalies, asdict(parser.timing))
 
 
 # While it runs
