@@ -217,6 +217,7 @@ async def test_the_parsers_options(front: Any, library: Any) -> None:
         "max_event_size": 1000,
         "max_output_size": 1000,
         "strict": True,
+        "tools": {"f": dict},
     }
     with FakeProvider(Answer(WHOLE)) as provider:
         async with client_of(front, library) as client, client.connect(provider.url, **options) as stream:

@@ -2,25 +2,22 @@
 
 import copy
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import httpx
-import httpx2
 import pytest
 from cases import each_case
 from copies import pickled
-from fronts import ASKED, URL, AsyncFront, SyncFront, client_of, generators_of_httpx_are_not_ours
+from fronts import URL, over_both_streams
 from made_streams import custom
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from chunkfold import (
     AsyncChatCompletionStream,
-    ChatCompletion,
     ChatCompletionAccumulator,
     ChatCompletionParser,
     ChatCompletionStream,
@@ -32,7 +29,6 @@ from chunkfold import (
 )
 from chunkfold.testing import (
     DONE,
-    FakeProvider,
     FakeResponse,
     StreamBuilder,
     delta,
@@ -43,7 +39,7 @@ from chunkfold.testing import (
 )
 from chunkfold.testing.playback import Playback
 
-pytestmark = generators_of_httpx_are_not_ours
+pytest_generate_tests = over_both_streams
 
 
 class WeatherArgs(BaseModel):
@@ -102,60 +98,14 @@ def done(events: Iterable[Any]) -> list[ToolCallDone]:
     return [one for one in events if isinstance(one, ToolCallDone)]
 
 
-# Wherever it is given
-
 WHOLE = answer(("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), ("other", BONN))
 
 
-Seen = tuple[list[Any], ChatCompletion]
-
-
-async def gathered(values: AsyncIterator[Any]) -> list[Any]:
-    return [value async for value in values]
-
-
-async def by_parser(tools: Any) -> Seen:
-    parser = ChatCompletionParser(tools=tools)
-    events = [*parser.events()]
-    for data in WHOLE:
-        parser.feed(data)
-        events += parser.events()
-    return events, parser.completion()
-
-
-async def by_stream(tools: Any) -> Seen:
-    with ChatCompletionStream(WHOLE, tools=tools) as stream:
-        return list(stream.events()), stream.completion()
-
-
-async def by_async_stream(tools: Any) -> Seen:
-    async with AsyncChatCompletionStream(Playback(WHOLE.answer()), tools=tools) as stream:
-        return await gathered(stream.events()), stream.completion()
-
-
-async def by_connection(front: Any, library: Any, tools: Any) -> Seen:
-    with FakeProvider(WHOLE) as provider:
-        async with client_of(front, library) as client, client.connect(provider.url, tools=tools) as stream:
-            events = await gathered(stream.events())
-    assert provider.requests[0].json == {**ASKED, "stream": True}  # the option is ours, and is not sent
-    return events, stream.completion()
-
-
-READERS: dict[str, Callable[[Any], Any]] = {
-    "parser": by_parser,
-    "stream": by_stream,
-    "async stream": by_async_stream,
-    "connect": partial(by_connection, SyncFront, httpx),
-    "aconnect": partial(by_connection, AsyncFront, httpx2),
-}
-
-
-@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("tools", [TOOLS, None, {}], ids=["registered", "none", "empty"])
-async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(
-    read: Callable[[Any], Any], tools: Any
-) -> None:
-    events, completion = await read(tools)
+async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(front: Any, tools: Any) -> None:
+    async with front(Playback(WHOLE.answer()), tools=tools) as stream:
+        events = [one async for one in stream.events()]
+    completion = stream.completion()
     plain = {"city": "Bonn", "days": 3}
     expected = [WeatherArgs(**plain) if tools else plain, plain]
     assert [one.parsed for one in done(events)] == expected
