@@ -83,14 +83,10 @@ def kept_telemetry() -> Iterator[Telemetry]:
     made.meters.shutdown()
 
 
-@pytest.fixture(name="no_opt_in", autouse=True)
-def no_names_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(names.OPT_IN, raising=False)
-
-
 @pytest.fixture(name="nothing_failed", autouse=True)
-def no_complaint(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Neither our telemetry nor the SDK had anything to complain of."""
+def undisturbed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """No names are chosen, and neither our telemetry nor the SDK had anything to complain of."""
+    monkeypatch.delenv(names.OPT_IN, raising=False)
     yield
     assert [record.getMessage() for record in caplog.get_records("call")] == []
 

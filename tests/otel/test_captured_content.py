@@ -4,15 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from kept_telemetry import HI, Telemetry, consume, kept_telemetry, no_complaint, no_names_chosen
+from kept_telemetry import HI, Telemetry, consume, kept_telemetry, undisturbed
 from made_streams import STOP
 
 from chunkfold import ChatCompletionStream
 from chunkfold.testing import DONE, HEAD, delta, event
 
 telemetry = kept_telemetry
-no_opt_in = no_names_chosen
-nothing_failed = no_complaint
+nothing_failed = undisturbed
 
 SECRET = "Rosebud"
 TALK = {

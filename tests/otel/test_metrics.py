@@ -14,8 +14,7 @@ from kept_telemetry import (
     Telemetry,
     consume,
     kept_telemetry,
-    no_complaint,
-    no_names_chosen,
+    undisturbed,
 )
 from made_streams import ERROR, STOP
 
@@ -24,8 +23,7 @@ from chunkfold.otel import names
 from chunkfold.testing import DONE, chunk
 
 telemetry = kept_telemetry
-no_opt_in = no_names_chosen
-nothing_failed = no_complaint
+nothing_failed = undisturbed
 
 PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
 

@@ -17,7 +17,7 @@ from cases import each_case
 from fronts import ASKED, PATIENCE, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kept_telemetry import HI, REQUEST, SPENT, Clock, Telemetry, consume, kept_telemetry, no_complaint, no_names_chosen
+from kept_telemetry import HI, REQUEST, SPENT, Clock, Telemetry, consume, kept_telemetry, undisturbed
 from made_streams import CUTS, STOP, STREAMS, Stream
 from opentelemetry import baggage, context, trace
 from opentelemetry.metrics import NoOpMeterProvider
@@ -33,8 +33,7 @@ pytest_generate_tests = over_both_fronts
 library = each_library
 pytestmark = generators_of_httpx_are_not_ours
 telemetry = kept_telemetry
-no_opt_in = no_names_chosen
-nothing_failed = no_complaint
+nothing_failed = undisturbed
 
 
 # A whole stream

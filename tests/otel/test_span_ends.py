@@ -20,7 +20,7 @@ from fronts import (
     generators_of_httpx_are_not_ours,
     over_both_fronts,
 )
-from kept_telemetry import HI, Clock, Telemetry, consume, kept_telemetry, no_complaint, no_names_chosen
+from kept_telemetry import HI, Clock, Telemetry, consume, kept_telemetry, undisturbed
 from made_streams import ERROR, STOP
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.trace import StatusCode
@@ -32,8 +32,7 @@ pytest_generate_tests = over_both_fronts
 library = each_library
 pytestmark = generators_of_httpx_are_not_ours
 telemetry = kept_telemetry
-no_opt_in = no_names_chosen
-nothing_failed = no_complaint
+nothing_failed = undisturbed
 
 
 # How it ended: what came, the end, the class of the error, the finish reasons
