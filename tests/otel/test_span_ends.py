@@ -295,13 +295,6 @@ async def test_cancelling_ends_the_span_and_is_no_error(library: Any, telemetry:
     assert_told(telemetry, StreamEnd.CLOSED, None, ("error",))
 
 
-def test_leaving_after_every_finish_reason_is_a_finish(telemetry: Telemetry) -> None:
-    with telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])) as stream:
-        next(stream)
-        next(stream)
-    assert_told(telemetry, StreamEnd.FINISHED, None, ("stop",))
-
-
 def test_a_stream_that_has_ended_before_is_told_at_once(telemetry: Telemetry) -> None:
     stream = ChatCompletionStream([HI, STOP, DONE])
     stream.read()
