@@ -18,8 +18,6 @@ from chunkfold import (
 )
 from chunkfold.testing import DONE, delta, event, fragment
 
-# When a call starts
-
 
 def told_of(steps: list[Any]) -> list[tuple[Any, ...]]:
     """What a stream tells of its calls. A step is a fragment, a list of them, a finish reason, or "[DONE]"."""
@@ -107,9 +105,6 @@ def test_a_call_that_the_server_ran_says_so_when_it_starts(
     call = {"index": 0, "id": id_, "type": type_, "function": {"name": name, "arguments": "{}"}}
     started = only(ToolCallStarted, events_of(delta(tool_calls=[call]), STOP, DONE))
     assert [one.is_server_side for one in started] == [expected]
-
-
-# When a call is done
 
 
 DONES = {
@@ -291,9 +286,6 @@ def test_the_values_of_all_arguments_are_counted_also_where_they_are_left_to_you
         done = only(ToolCallDone, events_of(*pieces, DONE))
         assert [one.error is None for one in done] == parsed
         assert "and 500000 in a stream" in str(done[-1].error)
-
-
-# A done call is the final message's
 
 
 def id_made_up_with(arguments: str) -> str:

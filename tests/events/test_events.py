@@ -33,9 +33,6 @@ from chunkfold import (
 )
 from chunkfold.testing import DONE, choice, chunk, delta, fragment
 
-# What each event tells
-
-
 F_START = (0, "a", "f", '{"x"')
 
 TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
@@ -159,9 +156,6 @@ def test_choices_come_as_they_are_interleaved() -> None:
         (1, "finished", "stop"),
         (0, "finished", "stop"),
     ]
-
-
-# A whole message
 
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}}

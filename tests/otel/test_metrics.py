@@ -33,9 +33,6 @@ def latest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(names.OPT_IN, f"http, {names.OPT_IN_LATEST}")
 
 
-# The metrics
-
-
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 COMMON = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"}

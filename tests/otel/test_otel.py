@@ -36,9 +36,6 @@ telemetry = kept_telemetry
 nothing_failed = undisturbed
 
 
-# A whole stream
-
-
 async def test_a_stream_leaves_one_client_span(front: Any, library: Any, telemetry: Telemetry) -> None:
     used = chunk(usage={"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}})
     body = (HI + STOP + used + DONE).replace(b'"model":"m"', b'"model":"m-2026"')
@@ -281,9 +278,6 @@ def test_a_measured_stream_gives_what_it_gives_otherwise(
     assert len(telemetry.spans) == 1
 
 
-# Where nothing is recorded
-
-
 @pytest.mark.parametrize("why", ["no SDK", "not sampled, and no metrics", "switched off"])
 def test_where_nothing_is_recorded_the_stream_is_left_as_it_is(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if why == "switched off":
@@ -315,9 +309,6 @@ def test_a_span_does_not_need_metrics(telemetry: Telemetry) -> None:
     telemetry.instrument(stream, meter_provider=NoOpMeterProvider()).read()
     assert telemetry.attributes["gen_ai.response.finish_reasons"] == ("stop",)
     assert telemetry.metrics == {}
-
-
-# Where it is not installed
 
 
 WITHOUT = """\

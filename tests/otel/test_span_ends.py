@@ -109,9 +109,6 @@ async def test_a_status_that_is_not_2xx(front: Any, library: Any, telemetry: Tel
     assert_told(telemetry, StreamEnd.FAILED, "429", ("error",))
 
 
-# The request fails before there is a response
-
-
 @contextlib.contextmanager
 def silent_server() -> Iterator[str]:
     """A server that takes connections and never answers."""

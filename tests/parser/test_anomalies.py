@@ -7,9 +7,6 @@ from played import GARBAGE, HI, OVER_TWO_LINES, PING, ROLE, STOP, USAGE, cuts
 from chunkfold import ChatCompletionParser, InvalidChunkError, StreamEnd
 from chunkfold.testing import DONE, choice, chunk, delta
 
-# Strict mode
-
-
 NO_ANOMALIES: dict[str, bytes] = {
     "as OpenAI sends it": ROLE + HI + STOP + USAGE + DONE,
     "a BOM": b"\xef\xbb\xbf" + HI + STOP + DONE,
@@ -52,9 +49,6 @@ def test_an_invalid_chunk_is_no_rule() -> None:
         error = parsed(body, strict=strict).error
         assert type(error) is InvalidChunkError
         assert error.rule is None
-
-
-# Anomalies
 
 
 def test_an_anomaly_has_its_rule_a_count_and_the_first_place() -> None:

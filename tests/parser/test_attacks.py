@@ -26,9 +26,6 @@ from chunkfold.testing import choice, chunk, delta
 collecting_is_quick = only_garbage_of_these_tests
 
 
-# Attacks
-
-
 MOST_SENT = 50 * LIMIT  # bytes, which is far more than the limit lets through
 
 
@@ -185,9 +182,6 @@ def test_half_a_character_keeps_nothing_else() -> None:
         for n in range(140):
             parser.feed(delta(index=n, content=[{"type": "text", "text": "\ud83d", "padding": "x" * LIMIT}]))
     assert parser.end is not None or memory.peak < COST * kept_by(LIMIT)
-
-
-# Without an option
 
 
 BY_DEFAULT = 64 * 2**20  # characters

@@ -148,9 +148,6 @@ def test_every_rule_can_be_named() -> None:
     assert play(chunk(choice("stop", content="Hi")) + DONE, strict=ids).end is StreamEnd.FINISHED
 
 
-# Strict mode: at the end
-
-
 @each_case(
     ("body", "way_out", "end", "rule"),
     [
@@ -280,9 +277,6 @@ def test_null_choices_alone_are_no_other_api() -> None:
     for choices, rules in ((None, {"CF201"}), ({}, {"CF201"}), ([], set[str]())):
         parser = play(event({"choices": choices, "model": "m"}) + DONE)
         assert (parser.end, {one.rule.id for one in parser.anomalies} & {"CF201", "CF219"}) == (StreamEnd.EMPTY, rules)
-
-
-# Events of another API
 
 
 GEMINI = event({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadata": {}})

@@ -211,9 +211,6 @@ def test_long_numbers_count_by_their_length() -> None:
     assert_named(parser, "max_output_size", 1000)
 
 
-# What is legitimate passes
-
-
 def test_recordings_pass_by_exactly_their_own_output(subtests: pytest.Subtests) -> None:
     for path in sorted(shared_data("recordings").glob("*.sse")):
         with subtests.test(path.stem):
@@ -335,9 +332,6 @@ def test_leaving_exceeds_no_limit() -> None:
     assert (parser.end, parser.error) == ("closed", None)
 
 
-# Without an option
-
-
 @pytest.mark.slow
 def test_without_being_told_output_may_have_64_mi_characters() -> None:
     parser = ChatCompletionParser()
@@ -354,9 +348,6 @@ def test_none_turns_the_limit_off() -> None:
     body = b"".join(chunk(**fresh(n)) for n in range(200))
     assert_named(parsed(body, max_output_size=1000), "max_output_size", 1000)
     assert parsed(body, max_output_size=None).end == "empty"
-
-
-# The body of a refusal
 
 
 REFUSED = b'{"error":{"message":"overloaded"},"padding":"%b"}'

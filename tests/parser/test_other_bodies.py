@@ -22,9 +22,6 @@ from chunkfold import (
 from chunkfold.testing import DONE
 from chunkfold.testing.wire import compact_json
 
-# Bodies that are no event stream
-
-
 COMPLETION = {
     "id": "c1",
     "object": "chat.completion",
@@ -206,9 +203,6 @@ def test_a_completion_before_the_stream_has_its_items_counted() -> None:
     parser = ChatCompletionParser(max_event_items=3)
     parser.feed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n')
     assert_named(parser, "max_event_items", 3)
-
-
-# A status that is not 2xx
 
 
 @pytest.mark.parametrize("status", [200, 201, 206, 299])

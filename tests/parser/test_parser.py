@@ -29,9 +29,6 @@ LIMIT = 1000  # bytes that an event may have, so that this one is too large
 LARGE = text("x" * LIMIT)
 
 
-# How a stream ends
-
-
 def test_the_snapshot_of_an_error_is_made_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be large, and the event that failed is to cost little."""
     parser = ChatCompletionParser()
@@ -167,9 +164,6 @@ def test_ends(what_came: str, size: int | None) -> None:
         assert parser.end is StreamEnd(expected)
 
 
-# While it runs
-
-
 def test_reprs_show_the_state_without_content() -> None:
     parser, accumulator = ChatCompletionParser(), ChatCompletionAccumulator()
     for sent in parser.feed(HI):
@@ -244,9 +238,6 @@ def test_any_exception_of_a_source_is_the_transports(raised: Exception) -> None:
     parser.feed(HI + STOP)
     parser.interrupt(raised)
     assert (parser.end, rules(parser)) == (StreamEnd.FINISHED, ["CF507"])
-
-
-# [DONE]
 
 
 @cuts

@@ -386,9 +386,6 @@ def test_counts_that_an_earlier_usage_completes_are_merged_each_time() -> None:
     assert check([FIRST, prompt, *map(half_counted, range(1, 9))], [*map(half_counted, range(10, 60))])
 
 
-# Limits end a stream at the same event
-
-
 @pytest.mark.parametrize("most", [0, 10, 60, 100, 101, 200, 1_000])
 def test_a_limit_on_the_output_is_passed_at_the_same_event(most: int) -> None:
     check(opened(said), [said(b"word") for _ in range(400)], max_output_size=most)

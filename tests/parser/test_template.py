@@ -51,9 +51,6 @@ def numbered(count: int, data: Callable[[int], bytes]) -> bytes:
     return FIRST + b"".join(b"data: " + data(number) + b"\n\n" for number in range(count)) + STOP + DONE
 
 
-# How often it takes what, and what it costs where it does not
-
-
 def validations(monkeypatch: pytest.MonkeyPatch, body: bytes) -> int:
     """How many events' JSON is read to fold a body."""
     count = 0

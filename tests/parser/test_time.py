@@ -384,9 +384,6 @@ def test_a_deadline_behind_the_finish_reason_is_noted(name: str) -> None:
     assert name in noted.detail
 
 
-# The clock is read once per read
-
-
 def readings_of(call: Callable[[Clock], object]) -> int:
     clock = Clock()
     call(clock)

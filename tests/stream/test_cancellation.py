@@ -33,9 +33,6 @@ from chunkfold.testing import Answer
 pytest_generate_tests = over_both_streams
 
 
-# Cancelled anywhere
-
-
 class Driven:
     """Run a coroutine, and act when it comes to its k-th await.
 

@@ -376,9 +376,6 @@ async def test_another_task_during_the_wait_after_done(
         assert has_left(to.request)
 
 
-# Two that read at once
-
-
 async def test_draining_what_another_task_reads(library: Any) -> None:
     front = AsyncChatCompletionStream
     async with stopped_after_the_first(library, front, WOR, math.inf) as stream:

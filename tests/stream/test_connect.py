@@ -156,9 +156,6 @@ async def test_nothing_is_sent_before_the_context_is_entered(library: Any) -> No
         assert provider.connections == 0
 
 
-# A context that is not entered, or entered again
-
-
 async def test_a_stream_that_was_not_opened_says_how(library: Any) -> None:
     """Python alone says that a `_Connection` has no `read` and is not iterable."""
     client = library.Client(transport=mock_transport(WHOLE, library=library))
@@ -375,9 +372,6 @@ def test_a_request_for_one_choice_says_so_to_the_parser(json: Any, options: dict
     parser_options, request = split_options({**ASKED, **json}, options)
     assert parser_options["one_choice"] is expected
     assert "one_choice" not in request
-
-
-# What goes wrong
 
 
 async def test_a_bad_url_passes_unchanged(front: Any, library: Any) -> None:

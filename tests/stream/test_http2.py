@@ -107,9 +107,6 @@ async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, librar
         assert provider.connections == 1
 
 
-# Faults
-
-
 @dataclass(kw_only=True)
 class Case(Expected):
     """A script, and what has to come of it.
@@ -187,9 +184,6 @@ async def test_a_fault_while_the_answer_comes(front: Any, library: Any, name: st
                     assert await text_of(another) == "Hello world"
 
 
-# Leaving
-
-
 async def test_leaving_early_leaves_the_connection(front: Any, library: Any) -> None:
     with Http2Provider([Head(), HELLO, math.inf], WHOLE) as provider:
         async with client_of(front, library) as client:
@@ -228,9 +222,6 @@ async def test_leaving_early_stops_the_generation(front: Any, library: Any) -> N
             async with client.connect(provider.url) as stream:
                 assert await text_of(stream) == "Hello world"
         assert provider.streams[0].reset_by_client == CANCEL
-
-
-# Closing while another reads
 
 
 @pytest.mark.parametrize("is_read", [False, True], ids=["a loop", "a read"])
@@ -290,9 +281,6 @@ def test_closing_from_another_thread_ends_the_loop_with_the_next_bytes(library: 
             assert another.read().text == "Hello world"
         assert provider.connections == 1
     assert (stream.end, stream.error, stream.snapshot.text) == (StreamEnd.CLOSED, None, "Hello")
-
-
-# Several streams on one connection
 
 
 FAULTS: dict[str, tuple[list[Step], list[str]]] = {

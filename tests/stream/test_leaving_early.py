@@ -22,9 +22,6 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
 
 
-# Leaving
-
-
 @pytest.mark.parametrize(
     ("view", "count"), [("chunks", 0), ("chunks", 3), *((view, 1) for view in VIEWS), ("events", 3)]
 )

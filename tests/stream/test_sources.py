@@ -17,9 +17,6 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
 
 
-# As it is meant to be used
-
-
 @every_source
 @pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
 async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
@@ -109,9 +106,6 @@ async def test_status_and_headers_beside_a_plain_iterable(front: Any) -> None:
     with pytest.raises(APIStatusError) as caught:
         await stream.read()
     assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
-
-
-# What is no source
 
 
 @pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])

@@ -62,17 +62,11 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
 
 
-# As it is meant to be used
-
-
 def test_chunks_come_as_they_arrive() -> None:
     body = Pieces([HELLO, WOR + LD, STOP, DONE])
     with ChatCompletionStream(iter(body)) as stream:
         assert body.read == 0
         assert [(chunk.text, body.read) for chunk in stream] == [("Hello", 1), (" wor", 2), ("ld", 2), ("", 3)]
-
-
-# Every way out
 
 
 @every_source
@@ -122,9 +116,6 @@ async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str,
         assert again.value is caught.value
     with pytest.raises(StreamConsumedError):
         await take(VIEWS_OF_TEXT[view](stream), taken)
-
-
-# [DONE] ends it
 
 
 async def test_nothing_is_read_behind_done(front: Any) -> None:
@@ -198,9 +189,6 @@ async def test_whatever_the_source_raises_is_an_interruption(front: Any, fault: 
     with pytest.raises(StreamInterruptedError) as caught:
         await stream.read()
     assert (stream.end, caught.value.__cause__) == ("interrupted", fault)
-
-
-# A status that is not 2xx
 
 
 REFUSAL = {"error": {"message": "no", "type": "some_error", "code": "some_code", "param": "n"}}

@@ -167,8 +167,6 @@ def test_the_mapping_is_copied(late: bool) -> None:
     assert tools == {"other": WeatherArgs}
 
 
-# What a type may be
-
 TYPES = [
     pytest.param(WeatherArgs, BONN, WeatherArgs(city="Bonn", days=3), id="a model"),
     pytest.param(Stop, BONN, {"city": "Bonn", "days": 3}, id="a TypedDict"),
@@ -223,9 +221,6 @@ def test_half_numbers_of_a_registered_type() -> None:
     function = parser.snapshot.tool_calls[0].function
     assert function.parse_partial() == {"city": "Bonn"}
     assert function.parse_partial(half_numbers=True) == {"city": "Bonn", "days": 3}
-
-
-# Which call has which type
 
 
 BONN_ARGS = WeatherArgs(city="Bonn", days=3)
@@ -289,9 +284,6 @@ def test_an_accumulator_alone() -> None:
     assert type(parser.completion().tool_calls[0].function.parse()) is dict
 
 
-# What is asked for explicitly
-
-
 def test_a_type_that_is_asked_for_wins() -> None:
     function = parsed(WHOLE, tools=TOOLS).completion().tool_calls[0].function
     assert function.parse(Stop) == function.parse(dict) == {"city": "Bonn", "days": 3}
@@ -308,9 +300,6 @@ def test_it_wins_for_what_fits_the_registered_one_no_more() -> None:
         function.parse()
     assert function.parse(dict[str, str]) == {"town": "Bonn"}
     assert function.parse_partial(dict[str, str]) == {"town": "Bonn"}
-
-
-# Arguments that are wrong
 
 
 class Broken(BaseModel):
@@ -371,9 +360,6 @@ def test_what_fits_of_wrong_arguments() -> None:
     body = answer(("lookup_weather", '{"city": 5, "days": 3}'))
     function = parsed(body, tools=TOOLS).completion().tool_calls[0].function
     assert function.parse_partial() == {"days": 3}
-
-
-# Copies, dumps
 
 
 def test_copies_know_their_types() -> None:

@@ -62,9 +62,6 @@ def gzip_size(*pieces: bytes) -> int:
     return len(gzipped(*pieces))
 
 
-# While the answer comes
-
-
 @dataclass(kw_only=True)
 class Case(Expected):
     """What the provider says, whether over TLS, and what has to come of it."""
@@ -373,9 +370,6 @@ async def test_a_compressed_error_that_is_not_labelled_is_not_quoted(front: Any,
                 await anext(aiter(stream))
             assert connections_in_use(client) == []
     assert str(caught.value) == "HTTP 429: a compressed body: pass the decoded one"
-
-
-# Redirects
 
 
 @pytest.mark.parametrize("status", [301, 308])
