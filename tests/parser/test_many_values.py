@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 from cases import each_case
-from limited import HI, READ, STOP, assert_named, parsed, parsed_with_chunks
+from limited import HI, READ, assert_named, parsed, parsed_with_chunks
 from linear import assert_linear
 from measured_memory import only_garbage_of_these_tests, traced
 
 from chunkfold import ChatCompletionParser, IncompleteStreamError
 from chunkfold.json_text.parsing import has_more_items
 from chunkfold.models import base
-from chunkfold.testing import DONE, choice, chunk, delta
+from chunkfold.testing import choice, chunk, delta
 from chunkfold.wire import raw_data
 
 collecting_is_quick = only_garbage_of_these_tests
@@ -104,12 +104,6 @@ def test_an_event_with_very_many_values_costs_little_more_than_its_bytes(name: s
 def test_a_whole_body_with_too_many_values_is_not_read(start: bytes) -> None:
     parser = parsed(start + b'"choices":[' + b"1," * MANY_ITEMS + b"1]}")
     assert_named(parser, "max_event_items", 250_000)
-
-
-def test_text_that_looks_like_values_is_none() -> None:
-    text = ',[{"' * 500_000
-    parser = parsed(delta(content=text) + STOP + DONE)
-    assert parser.completion().text == text
 
 
 @pytest.mark.slow
