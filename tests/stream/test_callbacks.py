@@ -123,8 +123,9 @@ def test_a_stream_that_its_callback_closed_yields_nothing_more(view: str, hook: 
     assert stream.end is (StreamEnd.CLOSED if hook == "on_server_sent_event" else StreamEnd.FINISHED)
 
 
-@pytest.mark.parametrize("repeats", [1, 2000], ids=["small", "large"])
-async def test_an_exception_of_on_event_passes_unchanged(library: Any, front: Any, repeats: int) -> None:
+@each_case("repeats", [1, 2000], ids=["small", "large"])
+@each_case("use", ["read", "drain"])
+async def test_an_exception_of_on_event_passes_unchanged(front: Any, use: str, repeats: int) -> None:
     """A large read is parsed in slices: leaving does not call again what has failed."""
     mine = KeyError("mine")
     calls: list[int] = []
@@ -134,29 +135,13 @@ async def test_an_exception_of_on_event_passes_unchanged(library: Any, front: An
         if len(calls) == 2:
             raise mine
 
-    async with asked(library, front, Answer([b"".join(NUMBERS * repeats), math.inf])) as to:
-        with pytest.raises(KeyError) as caught:
-            await read_with(to, on_server_sent_event=on_server_sent_event)
-        assert caught.value is mine
-        assert (mine.__cause__, mine.__context__) == (None, None)
-        (stream,) = to.streams
-        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-        assert calls == [0, 1]
-        del caught
-
-
-@each_case("read", [ChatCompletionStream.read, ChatCompletionStream.drain], ids=["read", "drain"])
-def test_an_exception_of_on_event_has_no_context_of_ours(read: Callable[[ChatCompletionStream], object]) -> None:
-    """Not even where `drain` finds no connection to limit its reads."""
-    mine = KeyError("mine")
-
-    def on_server_sent_event(event: object, chunks: object) -> None:
-        raise mine
-
+    stream = front(source(front, [b"".join(NUMBERS * repeats)]), on_server_sent_event=on_server_sent_event)
     with pytest.raises(KeyError) as caught:
-        read(ChatCompletionStream(WHOLE, on_server_sent_event=on_server_sent_event))
+        await getattr(stream, use)()
     assert caught.value is mine
     assert (mine.__cause__, mine.__context__) == (None, None)
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    assert calls == [0, 1]
 
 
 async def test_an_option_that_fails_when_it_is_used_closes_what_was_opened(library: Any, front: Any) -> None:
