@@ -9,31 +9,12 @@ import httpx
 import httpx2
 import pytest
 from fronts import generators_of_httpx_are_not_ours, over_both_streams
-from sources import HELLO, HI, IN_ONE_READ, STOP, WHOLE, Kin, every_source, opened, source
+from sources import HELLO, HI, STOP, WHOLE, Kin, source
 
-from chunkfold import APIStatusError, AsyncChatCompletionStream, ChatCompletionChunk, ChatCompletionStream, StreamEnd
+from chunkfold import APIStatusError, AsyncChatCompletionStream, ChatCompletionStream
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
-
-
-@every_source
-@pytest.mark.parametrize("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])
-async def test_every_source(kind: str, front: Any, pieces: list[bytes]) -> None:
-    async with opened(kind, front, pieces) as body:
-        async with front(body.source) as stream:
-            assert stream.end is None
-            chunks = [chunk async for chunk in stream]
-            assert {type(chunk) for chunk in chunks} == {ChatCompletionChunk}
-            assert [chunk.text for chunk in chunks] == ["", "Hello", " wor", "ld", ""]
-            assert stream.end is StreamEnd.FINISHED
-            assert stream.completion().text == "Hello world"
-        assert body.let_go()
-    assert (stream.error, stream.anomalies) == (None, ())
-    assert stream.completion() == stream.snapshot
-    assert stream.timing.first_output is not None
-    has_response = kind not in ("iterable", "generator")
-    assert stream.response is (body.source if has_response else None)
 
 
 def test_any_iterable_of_bytes(tmp_path: Any) -> None:

@@ -74,6 +74,7 @@ def test_chunks_come_as_they_arrive() -> None:
 async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[Any], Awaitable[None]]) -> None:
     async with opened(kind, front, WHOLE) as body:
         async with front(body.source) as stream:
+            assert stream.response is (None if kind in ("iterable", "generator") else body.source)
             await way_out(stream)
         assert stream.end == WAYS_OUT[way_out]
         assert body.let_go()
