@@ -141,11 +141,6 @@ CANCELLINGS = {
     "asyncio scope": Cancelling("asyncio", cancel_the_scope),
     "trio scope": Cancelling("trio", cancel_the_scope),
 }
-every_cancelling = pytest.mark.parametrize(
-    ("cancelling", "anyio_backend"),
-    [(cancelling, cancelling.backend) for cancelling in CANCELLINGS.values()],
-    ids=CANCELLINGS,
-)
 # Over one library each; over the other one `slow`.
 every_cancelling_over_both = pytest.mark.parametrize(
     ("cancelling", "anyio_backend", "library"),
@@ -268,7 +263,7 @@ async def test_cancelled_anywhere(
 
 
 @pytest.mark.slow
-@every_cancelling
+@every_cancelling_over_both
 @pytest.mark.parametrize("seconds", [0.0, 0.002])
 async def test_cancelled_anywhere_as_the_wait_after_done_is_over(
     library: Any, cancelling: Cancelling, seconds: float, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -274,12 +274,22 @@ def test_another_thread_that_reads_anywhere(use: Callable[[ChatCompletionStream]
     pytest.fail("it never ran through")
 
 
-def interrupt_soon(begun: threading.Event) -> None:
-    """Ctrl-C, a moment after the first item."""
-    assert begun.wait(PATIENCE)
-    time.sleep(0.02)
-    assert threading.main_thread().ident is not None
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+@contextmanager
+def interrupting_soon() -> Iterator[threading.Event]:
+    """Ctrl-C, a moment after the event was set for the first item."""
+    begun = threading.Event()
+
+    def press() -> None:
+        assert begun.wait(PATIENCE)
+        time.sleep(0.02)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    presser = threading.Thread(target=press, name="presser")
+    presser.start()
+    try:
+        yield begun
+    finally:
+        presser.join(PATIENCE)
 
 
 def use_sync(library: Any, url: str, begun: threading.Event, streams: list[Any]) -> None:
@@ -313,13 +323,9 @@ RUNS: dict[str, Callable[..., None]] = {
 @pytest.mark.parametrize("run", RUNS)
 def test_ctrl_c(library: Any, run: str) -> None:
     streams: list[Any] = []
-    begun = threading.Event()
     with spotless(), FakeProvider(Answer([*NUMBERS[:1], math.inf])) as provider:
-        presser = threading.Thread(target=interrupt_soon, args=(begun,), name="presser")
-        presser.start()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), interrupting_soon() as begun:
             RUNS[run](library, provider.url, begun, streams)
-        presser.join(PATIENCE)
         (stream,) = streams
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert stream.response.is_closed
@@ -330,17 +336,14 @@ def test_ctrl_c(library: Any, run: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
 def test_closing_in_a_signal_handler(library: Any) -> None:
     """In the thread that reads, in the middle of its read: the loop ends."""
-    begun = threading.Event()
     with asked_sync(library, Answer([*NUMBERS[:1], math.inf])) as (client, provider):
         with connect(client, "POST", provider.url, json=ASKED) as stream:
             before = signal.signal(signal.SIGINT, lambda *_: stream.close())
-            presser = threading.Thread(target=interrupt_soon, args=(begun,), name="presser")
-            presser.start()
             try:
-                for _ in stream:
-                    begun.set()
+                with interrupting_soon() as begun:
+                    for _ in stream:
+                        begun.set()
             finally:
-                presser.join(PATIENCE)
                 signal.signal(signal.SIGINT, before)
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert has_left(provider.requests[0])
