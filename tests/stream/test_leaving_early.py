@@ -179,23 +179,17 @@ async def test_a_stream_that_is_entered_in_one_task_and_left_in_another(library:
 # Leaving in the middle of a large read
 
 
-@pytest.mark.parametrize(
-    ("unread", "end"), [(20, StreamEnd.FINISHED), (40_000, StreamEnd.CLOSED)], ids=["a little", "much"]
-)
-async def test_leaving_parses_a_little_of_what_had_arrived(front: Any, unread: int, end: StreamEnd) -> None:
+async def test_leaving_parses_no_more_than_a_little_of_what_had_arrived(front: Any) -> None:
     """So that a finish reason that had arrived counts, but leaving takes no long time."""
-    stream = front(source(front, [HI * unread + STOP + DONE]))
+    stream = front(source(front, [HI * 40_000 + STOP + DONE]))
     await anext(aiter(stream))
     await stream.aclose()
-    assert (stream.end, stream.error) == (end, None)
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
     text = stream.snapshot.text
     assert len(HI) * len(text) // 2 <= 2**20 + 2**16
-    assert "Hi" * min(unread, 500) == text[:1000]
+    assert text[:1000] == "Hi" * 500
     with pytest.raises(StopAsyncIteration):
         await anext(SyncView(stream.stream) if isinstance(stream, Sync) else stream)
-
-
-# A response or a body that raises as it is closed
 
 
 class Unwilling(Kin):
