@@ -1,8 +1,8 @@
 """openai's own event helper, `client.chat.completions.stream`, and chunkfold: do they say the same of a stream?
 
 Both read the same well-formed streams from the same real provider, sync and async. Their events are put into common
-words and compared one by one, then the completions whole. What differs, by design or because openai goes wrong, is
-shown from both sides, by name; where that fails after an update of openai, the difference is gone.
+words and compared one by one, then the completions whole. What differs by design is shown from both sides, by name;
+where that fails after an update of openai, the difference is gone.
 """
 
 from contextlib import AsyncExitStack
@@ -103,9 +103,9 @@ def call(pieces: list[str] | str, place: int = 0, index: int = 0, reason: str | 
     return [chunk({"tool_calls": [one]}, reason, index) for one in calls]
 
 
-def scored(token: str, name: str = "content", index: int = 0) -> bytes:
+def scored(token: str, name: str = "content") -> bytes:
     one = {"token": token, "logprob": -0.25, "bytes": list(token.encode()), "top_logprobs": []}
-    return chunk({name: token}, None, index, {"content": None, "refusal": None, name: [one]})
+    return chunk({name: token}, logprobs={"content": None, "refusal": None, name: [one]})
 
 
 BEGIN, BEGIN_1 = (chunk({"role": "assistant", "content": "", "refusal": None}, index=index) for index in (0, 1))
@@ -274,24 +274,3 @@ async def test_openai_raises_where_an_answer_is_cut_and_misses_the_rest(front: A
         message.tool_calls[0].function.parse() if message.tool_calls else message.parse(Weather)
     assert raised.value.cut
     assert all(event.error.cut for event in ours.items if isinstance(event, chunkfold.ToolCallDone))
-
-
-# What openai 3.54.0 gets wrong
-
-
-async def test_openai_fails_where_the_second_choice_begins(front: Any) -> None:
-    theirs, ours = await read_both(front, [BEGIN_1, BEGIN, *texts("x", 1), *texts("a"), STOP, STOP_1], {"n": 2})
-    assert (type(theirs.error), theirs.items) == (IndexError, [])
-    assert [choice.message.content for choice in ours.completion.choices] == ["a", "x"]
-
-
-async def test_openai_doubles_the_logprobs_that_a_second_choice_begins_with(front: Any) -> None:
-    read = await read_both(front, [BEGIN, scored("a"), scored("x", index=1), STOP, STOP_1], {"n": 2})
-    theirs, ours = ([[one.token for one in c.logprobs.content] for c in r.completion.choices] for r in read)
-    assert (theirs, ours) == ([["a"], ["x", "x"]], [["a"], ["x"]])
-
-
-async def test_openai_never_ends_a_call_that_comes_with_its_reason(front: Any) -> None:
-    theirs, ours = await read_both(front, [SILENT, *call([JSON], reason="tool_calls")], TOOLS)
-    assert of_openai(theirs.items) == [ARGUMENTS, ENDED]
-    assert of_chunkfold(ours.items) == [ARGUMENTS, DONE, ENDED]
