@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +23,10 @@ from limited import (
     assert_named,
     call,
     fresh,
-    in_reads,
     parsed,
     parsed_with_chunks,
 )
 from measured_memory import only_garbage_of_these_tests, traced
-from shared_data import shared_data
 
 from chunkfold import (
     APIStatusError,
@@ -38,7 +35,7 @@ from chunkfold import (
     ChatCompletionParser,
     LimitExceededError,
 )
-from chunkfold.testing import DONE, choice, chunk, cut, delta, event, fragment
+from chunkfold.testing import DONE, choice, chunk, cut_every, delta, event, fragment
 
 collecting_is_quick = only_garbage_of_these_tests
 
@@ -159,31 +156,34 @@ def test_without_a_limit_json_before_the_first_event_may_have_32_mib() -> None:
     assert_named(parser, "max_event_size", 32 * 2**20)
 
 
-def test_what_is_kept_beside_the_output_is_measured_at_the_same_events() -> None:
-    body = HI + b"".join(chunk(**fresh(n)) for n in range(300)) + STOP + DONE
-    chunks = set()
-    for way, read in itertools.product([ChatCompletionParser.feed, ChatCompletionParser.fold], [1000, READ, 10**7]):
-        parser = ChatCompletionParser(max_output_size=1000)
-        for data in in_reads(body, read):
-            way(parser, data)
-        assert_named(parser, "max_output_size", 1000)
-        assert parser.snapshot.text == "Hi"
-        chunks.add(parser.chunks)
-    assert len(chunks) == 1
-
-
-@pytest.mark.parametrize("field", [b"data: ", b"data:"])
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_the_limit_on_what_is_kept_does_not_depend_on_how_alike_events_are_cut(field: bytes, end: bytes) -> None:
-    """Was once wrong: an event that was one read, and had no space after its colon, counted a byte less."""
+def alike(field: bytes = b"data: ", end: bytes = b"\n") -> list[bytes]:
+    """Events that differ in their texts alone, with lists that add up."""
     choices = [{"index": 0, "delta": {"content": f" {n}"}, "token_ids": [7] * 20} for n in range(1400)]
-    events = [event({"choices": [one]}).replace(b"data: ", field).replace(b"\n", end) for one in choices]
+    return [event({"choices": [one]}).replace(b"data: ", field).replace(b"\n", end) for one in choices]
+
+
+KEPT = {
+    "new keys": [chunk(**fresh(n)) for n in range(150)],
+    "alike": alike(),
+    "alike, without a space": alike(b"data:"),
+    "alike, with CRLF": alike(end=b"\r\n"),
+    "alike, without a space and with CRLF": alike(b"data:", b"\r\n"),
+}
+
+
+@each_case("name", KEPT)
+def test_what_is_kept_beside_the_output_is_measured_at_the_same_events_however_they_are_cut(name: str) -> None:
+    """Was once wrong: an event that was one read, and had no space after its colon, counted a byte less."""
+    events, chunks = [HI, *KEPT[name], STOP, DONE], set()
     body = b"".join(events)
-    chunks: set[int] = set()
-    for reads in (events, [body], cut(body, *range(71, len(body), 71))):
-        parser = ChatCompletionParser(max_output_size=10_000)
-        chunks.add(sum(len(parser.feed(data)) for data in reads))
-        assert_named(parser, "max_output_size", 10_000)
+    for way in (ChatCompletionParser.feed, ChatCompletionParser.fold):
+        for reads in (events, [body], cut_every(body, 371), cut_every(body, READ)):
+            parser = ChatCompletionParser(max_output_size=10_000)
+            for data in reads:
+                way(parser, data)
+            assert_named(parser, "max_output_size", 10_000)
+            assert parser.snapshot.text.startswith("Hi")
+            chunks.add(parser.chunks)
     assert len(chunks) == 1
 
 
@@ -209,49 +209,6 @@ def test_long_numbers_count_by_their_length() -> None:
     for n in range(1000):
         parser.feed(delta(**{f"k{n}": 10**4000}))
     assert_named(parser, "max_output_size", 1000)
-
-
-def test_recordings_pass_by_exactly_their_own_output(subtests: pytest.Subtests) -> None:
-    for path in sorted(shared_data("recordings").glob("*.sse")):
-        with subtests.test(path.stem):
-            body = path.read_bytes()
-            parser, chunks = parsed_with_chunks(body)
-            output = ChatCompletionAccumulator()
-            for each in chunks:
-                output.add(each)
-            limited, same_chunks = parsed_with_chunks(body, max_output_size=output.output_size)
-            assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
-            assert (repr(limited.error), limited.anomalies) == (repr(parser.error), parser.anomalies)
-            if output.output_size:
-                limited, some_chunks = parsed_with_chunks(body, max_output_size=output.output_size - 1)
-                assert limited.end == "invalid"
-                assert some_chunks == chunks[: len(some_chunks)]
-                if parser.end != "invalid":  # what is no chunk is told first, if it comes in the same block
-                    assert_named(limited, "max_output_size", output.output_size - 1)
-
-
-@pytest.mark.slow
-def test_recordings_pass_by_exactly_their_own_largest_event(subtests: pytest.Subtests) -> None:
-    for path in sorted(shared_data("recordings").glob("*.sse")):
-        with subtests.test(path.stem):
-            body = path.read_bytes()
-            parser, chunks = parsed_with_chunks(body)
-            largest = largest_of(body)
-            limited, same_chunks = parsed_with_chunks(body, 100, max_event_size=largest)
-            assert (limited.end, same_chunks, limited.snapshot) == (parser.end, chunks, parser.snapshot)
-            limited, some_chunks = parsed_with_chunks(body, 100, max_event_size=largest - 1)
-            assert some_chunks == chunks[: len(some_chunks)]
-            assert_named(limited, "max_event_size", largest - 1)
-
-
-def largest_of(body: bytes) -> int:
-    """The size of the largest data of an event, or line that is none, by a plain look at the body."""
-    sizes = []
-    for block in re.split(rb"\n\n|\r\n\r\n", body):
-        lines = [line.partition(b":") for line in block.splitlines()]
-        data = [value.removeprefix(b" ") for name, _, value in lines if name == b"data"]
-        sizes += [len(b"\n".join(data)), *(len(b"".join(line)) for line in lines if line[0] != b"data")]
-    return max(sizes)
 
 
 def pieces_of(text: str, piece: Callable[[str], bytes], size: int = 1000) -> bytes:
