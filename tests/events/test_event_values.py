@@ -12,6 +12,7 @@ from made_streams import STOP, Stream
 
 from chunkfold import (
     AnnotationReceived,
+    AnomalyNoted,
     ChatCompletionEvent,
     ChatCompletionParser,
     ImageReceived,
@@ -34,6 +35,12 @@ each = each_case("one", ONE_OF_EACH.values(), ids=lambda one: type(one).__name__
 
 def test_the_union_has_every_event() -> None:
     assert ONE_OF_EACH.keys() == set(get_args(ChatCompletionEvent))
+
+
+def test_every_event_names_its_choice() -> None:
+    events = events_of(*(one.replace(b'"index":0,"delta"', b'"index":3,"delta"') for one in EVERYTHING))
+    told = {type(one): one.choice for one in events if not isinstance(one, UsageReceived | AnomalyNoted)}
+    assert told == dict.fromkeys(ONE_OF_EACH.keys() - {UsageReceived, AnomalyNoted}, 3)
 
 
 @each

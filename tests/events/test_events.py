@@ -4,7 +4,7 @@ That events add up to the message, whatever the cuts, is a promise (`invariants.
 """
 
 import dataclasses
-from typing import Any, get_args
+from typing import Any
 
 from cases import each_case
 from event_rows import (
@@ -26,12 +26,10 @@ from made_streams import ERROR, STOP, Stream
 
 from chunkfold import (
     AnomalyNoted,
-    ChatCompletionEvent,
     ChatCompletionParser,
     ThinkTags,
-    UsageReceived,
 )
-from chunkfold.testing import DONE, choice, chunk, delta, fragment
+from chunkfold.testing import DONE, choice, chunk, delta
 
 F_START = (0, "a", "f", '{"x"')
 
@@ -129,21 +127,6 @@ def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:
     first, *_ = [one.anomaly for one in only(AnomalyNoted, events)]
     assert (first.count, first.offset) == (1, len(pieces[0]))
     assert parser.anomalies[0] == dataclasses.replace(first, count=2)
-
-
-def test_every_event_names_its_choice() -> None:
-    fields: dict[str, Any] = {
-        "content": "a",
-        "reasoning": "b",
-        "refusal": "c",
-        "tool_calls": [fragment(0, "a", "f", "{}")],
-        "audio": {"data": "QUI="},
-        "images": [IMAGE],
-        "annotations": [CITATION],
-    }
-    events = events_of(delta(index=3, **fields), delta("stop", 3))
-    told = {type(one): one.choice for one in events if not isinstance(one, UsageReceived | AnomalyNoted)}
-    assert told == dict.fromkeys(set(get_args(ChatCompletionEvent)) - {UsageReceived, AnomalyNoted}, 3)
 
 
 def test_choices_come_as_they_are_interleaved() -> None:

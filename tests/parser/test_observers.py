@@ -4,12 +4,14 @@ import copy
 import gc
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from cases import each_case
 from copies import pickled
+from played import ERROR, HI, PING, STOP
+from sources import async_generator
 
 from chunkfold import (
     APIError,
@@ -23,9 +25,6 @@ from chunkfold import (
 from chunkfold.parser.parser import feed_in_slices, observe_as
 from chunkfold.testing import DONE, ManualClock, delta, event
 
-HI = delta(content="Hi")
-STOP = delta("stop")
-ERROR = event({"error": {"message": "overloaded", "code": 503}})
 WAYS: dict[str, Callable[[Any], object]] = {"iterating": list, "reading": lambda stream: stream.read()}
 
 
@@ -50,20 +49,15 @@ class Log:
 
 def test_an_observer_is_told_of_each_read_and_of_the_end() -> None:
     log = Log()
-    stream = log.observe(ChatCompletionStream([HI + HI, b": ping\n\n", HI, STOP + DONE]))
+    stream = log.observe(ChatCompletionStream([HI + HI, PING, HI, STOP + DONE]))
     assert [chunk.text for chunk in stream] == ["Hi", "Hi", "Hi", ""]
     assert (log.chunks, log.ends) == ([2, 1, 1], ["finished"])
-
-
-async def async_body(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_an_async_stream_tells_the_same() -> None:
     log = Log()
-    async with log.observe(AsyncChatCompletionStream(async_body(HI + HI, STOP, DONE))) as stream:
+    async with log.observe(AsyncChatCompletionStream(async_generator([HI + HI, STOP, DONE]))) as stream:
         await stream.read()
     assert (log.chunks, log.ends) == ([2, 1], ["finished"])
 
@@ -114,7 +108,7 @@ def test_a_cancellation_passes_through_an_observer() -> None:
 # What happens to a parser, and the end that is told.
 HAPPENS: dict[str, tuple[Callable[[ChatCompletionParser], object], str]] = {
     "a body that ends": (ChatCompletionParser.close, "truncated"),
-    "a deadline that is missed": (lambda parser: parser.feed(b": ping\n\n", arrived=6.0), "stalled"),
+    "a deadline that is missed": (lambda parser: parser.feed(PING, arrived=6.0), "stalled"),
     "a fault": (lambda parser: parser.interrupt(ConnectionError()), "interrupted"),
     "leaving": (ChatCompletionParser.leave, "closed"),
 }
