@@ -74,14 +74,17 @@ class Sync:
     def __aiter__(self) -> "SyncView":
         return SyncView(iter(self.stream))
 
+    async def __anext__(self) -> Any:
+        return await anext(SyncView(self.stream))
+
     def text_deltas(self) -> "SyncView":
         return SyncView(self.stream.text_deltas())
 
     def events(self) -> "SyncView":
         return SyncView(self.stream.events())
 
-    def partials(self) -> "SyncView":
-        return SyncView(self.stream.partials())
+    def partials(self, as_type: Any = None, **options: Any) -> "SyncView":
+        return SyncView(self.stream.partials(as_type, **options))
 
     async def read(self) -> ChatCompletion:
         return self.stream.read()

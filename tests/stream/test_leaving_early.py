@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items
-from fronts import ASKED, PATIENCE, Sync, SyncView, generators_of_httpx_are_not_ours, has_left, over_both_streams
+from fronts import ASKED, PATIENCE, Sync, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HI, STOP, Kin, source
 from spotless import spotless_loop
 
@@ -189,7 +189,7 @@ async def test_leaving_parses_no_more_than_a_little_of_what_had_arrived(front: A
     assert len(HI) * len(text) // 2 <= 2**20 + 2**16
     assert text[:1000] == "Hi" * 500
     with pytest.raises(StopAsyncIteration):
-        await anext(SyncView(stream.stream) if isinstance(stream, Sync) else stream)
+        await anext(stream)
 
 
 class Unwilling(Kin):

@@ -1,6 +1,5 @@
 """`stream.partials()`: a value after each delta of the text, and the whole at its end."""
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ from cases import each_case
 from fronts import over_both_streams
 from json_beginnings import answer
 from json_types import City, CityDict
+from sources import take
 
 from chunkfold import (
     APIError,
@@ -31,25 +31,6 @@ def opened(front: Any, answer: Answer | StreamBuilder) -> Any:
     return front(Playback(as_answer(answer)))
 
 
-def partials(stream: Any, as_type: Any = None, **options: Any) -> Any:
-    """Its values, from an iterator of the stream's own kind."""
-    return getattr(stream, "stream", stream).partials(as_type, **options)
-
-
-async def collect(values: Any, seen: list[Any]) -> list[Any]:
-    """Gather what an iterator of either kind gives, in a list that the caller keeps when it raises."""
-    if isinstance(values, AsyncIterator):
-        async for value in values:
-            seen.append(value)  # noqa: PERF401 - what was seen before an error counts
-    else:
-        seen.extend(values)
-    return seen
-
-
-async def first_of(values: Any) -> Any:
-    return await anext(values) if isinstance(values, AsyncIterator) else next(values)
-
-
 CITY = ('{"city": "Bo', 'nn", "da', 'ys": 1', "2", "}")
 SEEN = [
     pytest.param(None, {}, [{"city": "Bo"}, *[{"city": "Bonn"}] * 3, *[{"city": "Bonn", "days": 12}] * 2], id="no type"),
@@ -68,12 +49,12 @@ async def test_a_value_after_each_delta_and_the_whole_at_the_end(
     as_type: Any, options: dict[str, Any], values: list[Any], front: Any
 ) -> None:
     stream = opened(front, answer(*CITY))
-    given = partials(stream, as_type, **options)
-    seen = await collect(given, [])
+    given, seen = stream.partials(as_type, **options), list[Any]()
+    await take(given, seen)
     assert seen == values
     assert stream.completion().message.parse(as_type) == seen[-1]
     assert type(seen[-1]) is type(values[-1])
-    assert await collect(given, []) == []
+    assert [value async for value in given] == []
 
 
 async def test_only_text_gives_values(front: Any) -> None:
@@ -89,13 +70,13 @@ async def test_only_text_gives_values(front: Any) -> None:
         .finish()
         .done()
     )
-    assert await collect(partials(opened(front, stream)), []) == [[], [1, 2], [1, 2]]
+    assert [value async for value in opened(front, stream).partials()] == [[], [1, 2], [1, 2]]
 
 
 async def test_values_come_as_they_arrive(front: Any) -> None:
     clock = ManualClock()
-    values = partials(front(Playback(answer(*CITY).answer(pace=1), clock=clock)))
-    assert await first_of(values) == {"city": "Bo"}
+    values = front(Playback(answer(*CITY).answer(pace=1), clock=clock)).partials()
+    assert await anext(values) == {"city": "Bo"}
     assert clock() == 1  # the role came at 0
 
 
@@ -132,9 +113,9 @@ FAILURES = {
 async def test_text_that_is_not_what_is_asked_for(failure: Failure, front: Any) -> None:
     stream = opened(front, answer(*failure.texts, finish=failure.finish))
     seen: list[Any] = []
-    values = partials(stream, failure.as_type)
+    values = stream.partials(failure.as_type)
     with pytest.raises(ParseError) as caught:
-        await collect(values, seen)
+        await take(values, seen)
     error = caught.value
     assert len(seen) == failure.seen
     assert (error.cut, error.path) == (failure.cut, failure.path)
@@ -147,7 +128,7 @@ async def test_text_that_is_not_what_is_asked_for(failure: Failure, front: Any) 
     # There are no more values.
     more: list[Any] = []
     with suppress(ParseError):
-        await collect(values, more)
+        await take(values, more)
     assert more == []
 
 
@@ -167,12 +148,12 @@ async def test_a_stream_that_fails_raises_its_own_error(
 ) -> None:
     stream = opened(front, begun)
     seen: list[Any] = []
-    values = partials(stream, City)
+    values = stream.partials(City)
     with pytest.raises(kind) as caught:
-        await collect(values, seen)
+        await take(values, seen)
     assert caught.value is stream.error
     assert seen == [{"city": "Bo"}, *more]
-    assert await collect(values, []) == []
+    assert [value async for value in values] == []
 
 
 @each_case("as_one_read", [False, True], ids=["a read each", "one read"])
@@ -184,15 +165,14 @@ async def test_values_go_on_after_others_have_read(front: Any, before: str, take
     stream = front(Playback(Answer(body if as_one_read else [part + b"\n\n" for part in body.split(b"\n\n")[:-1]])))
     if before == "partials":
         for _ in range(taken):
-            await first_of(partials(stream, City))
+            await anext(stream.partials(City))
     else:
-        inner = getattr(stream, "stream", stream)
-        earlier = inner.events() if before == "events" else stream
+        earlier = stream.events() if before == "events" else stream
         texts = 0
         while texts < taken:
-            item = await first_of(earlier) if before == "events" else await anext(aiter(earlier))
+            item = await anext(earlier)
             texts += bool(item.text if before == "chunks" else isinstance(item, TextDelta))
-    seen = await collect(partials(stream, City), [])
+    seen = [value async for value in stream.partials(City)]
     values = [{"city": "Bo"}, *[{"city": "Bonn"}] * 3, *[City(city="Bonn", days=12)] * 2]
     expected = values[max(taken - 1, 0) if before == "chunks" else taken :]
     if before == "chunks" and as_one_read and taken:
@@ -203,25 +183,25 @@ async def test_values_go_on_after_others_have_read(front: Any, before: str, take
 @each_case("other", ["partials", "events", "text_deltas"])
 async def test_values_miss_no_piece_that_others_take_in_between(front: Any, other: str) -> None:
     stream = opened(front, answer('{"days": 1', "2", '3, "city": "B', "onn", '"}'))
-    values, others = partials(stream), getattr(stream, other)()
-    assert await first_of(values) == {}
-    await first_of(others)
-    assert await first_of(values) == {"days": 123, "city": "B"}
-    await first_of(others)
-    assert await collect(values, []) == [{"days": 123, "city": "Bonn"}] * 2
+    values, others = stream.partials(), getattr(stream, other)()
+    assert await anext(values) == {}
+    await anext(others)
+    assert await anext(values) == {"days": 123, "city": "B"}
+    await anext(others)
+    assert [value async for value in values] == [{"days": 123, "city": "Bonn"}] * 2
 
 
 async def test_a_text_that_is_no_json_is_an_error_also_after_others_have_read(front: Any) -> None:
     stream = opened(front, answer("[1", ", x", "]"))
-    assert await first_of(partials(stream)) == []
+    assert await anext(stream.partials()) == []
     with pytest.raises(ParseError) as caught:
-        await collect(partials(stream), [])
+        await take(stream.partials(), [])
     assert (caught.value.text, caught.value.position) == ("[1, x", 4)
 
 
 async def test_an_unusable_type_is_a_wrong_argument_at_once(front: Any) -> None:
     with pytest.raises(TypeError, match="expected a type that pydantic can validate"):
-        partials(opened(front, answer(*CITY)), object())
+        opened(front, answer(*CITY)).partials(object())
 
 
 def test_a_text_of_endless_values_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
