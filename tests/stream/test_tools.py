@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-import httpx
 import pytest
 from cases import each_case
 from copies import pickled
-from fronts import URL, over_both_streams
+from fronts import over_both_streams
 from made_streams import custom
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
@@ -25,7 +24,6 @@ from chunkfold import (
     ParseError,
     PartialJSON,
     ToolCallDone,
-    connect,
 )
 from chunkfold.testing import (
     DONE,
@@ -34,10 +32,9 @@ from chunkfold.testing import (
     delta,
     fragment,
     fragments,
-    json_answer,
-    mock_transport,
 )
 from chunkfold.testing.playback import Playback
+from chunkfold.testing.wire import compact_json
 
 pytest_generate_tests = over_both_streams
 
@@ -226,6 +223,8 @@ def test_half_numbers_of_a_registered_type() -> None:
 BONN_ARGS = WeatherArgs(city="Bonn", days=3)
 BONN_DICT = {"city": "Bonn", "days": 3}
 IN_PIECES = [fragment(0, "a", "lookup_"), fragment(0, name="weather"), fragment(0, arguments=BONN)]
+FUNCTION = {"name": "lookup_weather", "arguments": BONN}
+WHOLE_MESSAGE = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": FUNCTION}]}
 SECOND_CHOICE = StreamBuilder().text("a").tool_call("lookup_weather", BONN, choice=1).finish().finish(choice=1).done()
 VALUES: dict[str, tuple[Iterable[bytes], list[Any]]] = {  # what the arguments of each call are, choice by choice
     "by its name alone": (
@@ -237,6 +236,10 @@ VALUES: dict[str, tuple[Iterable[bytes], list[Any]]] = {  # what the arguments o
     ),
     "a name in pieces": ([fragments(*IN_PIECES), delta("tool_calls"), DONE], [BONN_ARGS]),
     "another choice": (SECOND_CHOICE, [BONN_ARGS]),
+    "a whole completion, as some gateways answer": (
+        [compact_json({"object": "chat.completion", "choices": [{"message": WHOLE_MESSAGE, "finish_reason": "stop"}]})],
+        [BONN_ARGS],
+    ),
     "a custom tool has text": (
         [delta("tool_calls", tool_calls=[custom(0, "a", "lookup_weather", BONN)]), DONE],
         [BONN],
@@ -252,26 +255,6 @@ def test_each_call_has_the_type_of_its_name(name: str, make: Callable[[dict[str,
     assert [(one.parsed, one.error) for one in done(parser.events())] == [(value, None) for value in values]
     calls = [call for choice in parser.completion().choices for call in choice.message.tool_calls]
     assert [call.custom.input if call.type == "custom" else call.function.parse() for call in calls] == values
-
-
-def test_a_call_that_is_done_by_the_next_one_is_typed_then() -> None:
-    parser = ChatCompletionParser(tools=TOOLS)
-    parser.events()
-    parser.feed(StreamBuilder().tool_call("lookup_weather", BONN).tool_call("other", "{").body)
-    assert [one.parsed for one in done(parser.events())] == [WeatherArgs(city="Bonn", days=3)]
-
-
-def test_a_completion_that_is_no_stream() -> None:
-    """Some gateways answer with a whole completion instead."""
-    function = {"name": "lookup_weather", "arguments": BONN}
-    message = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": function}]}
-    whole = {"id": "c1", "object": "chat.completion", "choices": [{"message": message, "finish_reason": "tool_calls"}]}
-    with (
-        httpx.Client(transport=mock_transport(json_answer(whole))) as client,
-        connect(client, "POST", URL, json={}, tools=TOOLS) as stream,
-    ):
-        assert [one.parsed for one in done(stream.events())] == [WeatherArgs(city="Bonn", days=3)]
-    assert stream.completion().tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
 
 
 def test_an_accumulator_alone() -> None:
@@ -292,9 +275,7 @@ def test_a_type_that_is_asked_for_wins() -> None:
     with pytest.raises(ParseError) as caught:
         function.parse(Circle)
     assert caught.value.path == ("kind",)
-
-
-def test_it_wins_for_what_fits_the_registered_one_no_more() -> None:
+    # Also where the arguments do not fit the registered one.
     function = parsed(answer(("lookup_weather", '{"town": "Bonn"}')), tools=TOOLS).completion().tool_calls[0].function
     with pytest.raises(ParseError):
         function.parse()
@@ -354,12 +335,6 @@ def test_a_type_whose_validator_fails(broken: type[BaseModel]) -> None:
     assert isinstance(last.error, ParseError)
     assert (last.error.text, last.error.cut, last.error.path) == (BONN, False, ())
     assert isinstance(last.error.__cause__, KeyError)
-
-
-def test_what_fits_of_wrong_arguments() -> None:
-    body = answer(("lookup_weather", '{"city": 5, "days": 3}'))
-    function = parsed(body, tools=TOOLS).completion().tool_calls[0].function
-    assert function.parse_partial() == {"days": 3}
 
 
 def test_copies_know_their_types() -> None:
