@@ -496,18 +496,6 @@ every_deadline = pytest.mark.parametrize(
 
 
 @every_deadline
-@every_view
-async def test_a_deadline_around_the_stream(library: Any, deadline: Any, view: str) -> None:
-    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
-        with anyio.fail_after(PATIENCE), suppress(TimeoutError):
-            async with deadline() as is_near, to.connect() as stream:
-                async for _ in VIEWS[view](stream):
-                    is_near()
-        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
-        assert has_left(to.request)
-
-
-@every_deadline
 async def test_a_deadline_around_the_loop(library: Any, deadline: Any) -> None:
     """The stream is still there, and says that its read was cut short."""
     async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
@@ -522,16 +510,4 @@ async def test_a_deadline_around_the_loop(library: Any, deadline: Any) -> None:
             with pytest.raises(StreamInterruptedError):
                 await stream.read()
         assert stream.end is StreamEnd.INTERRUPTED
-        assert has_left(to.request)
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_waiting_for_one_item_and_no_longer(library: Any) -> None:
-    async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:
-        async with to.connect() as stream:
-            for _ in TEXTS:
-                await asyncio.wait_for(anext(stream), PATIENCE)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(stream), APART)
-        assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert has_left(to.request)
