@@ -11,40 +11,32 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from played import HI, PING, ROLE, STOP
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser, StreamTiming
+from chunkfold import ChatCompletionParser, StreamTiming
 from chunkfold.parser.parser import feed_in_slices
 from chunkfold.parser.timing import Gaps, note_read
-from chunkfold.testing import DONE, ManualClock
+from chunkfold.testing import DONE
 
 
-def feed_at(parser: ChatCompletionParser, clock: ManualClock, *reads: tuple[float, bytes]) -> list[ChatCompletionChunk]:
-    """Feed each piece at its time, in seconds since the parser was made."""
-    chunks = []
+def fed(*reads: tuple[float, bytes]) -> ChatCompletionParser:
+    """A parser that was fed each piece at its time, in seconds since it was made."""
+    parser = ChatCompletionParser(started=0.0)
+    assert set(asdict(parser.timing).values()) == {None}
     for seconds, data in reads:
-        clock.advance(100.0 + seconds - clock())
-        chunks += parser.feed(data)
-    return chunks
+        parser.feed(data, arrived=seconds)
+    return parser
 
 
 def test_timing() -> None:
-    clock = ManualClock(100.0)
-    parser = ChatCompletionParser(clock=clock)
-    assert set(asdict(parser.timing).values()) == {None}
-    feed_at(parser, clock, (1, PING), (2, ROLE), (4, HI), (8, HI), (16, STOP), (32, PING))
-    timing = parser.timing
+    timing = fed((1, PING), (2, ROLE), (4, HI), (8, HI), (16, STOP), (32, PING)).timing
     assert (timing.first_byte, timing.first_chunk, timing.first_output) == (1, 2, 4)
     assert (timing.last_chunk, timing.last_byte) == (16, 32)
-    parser = ChatCompletionParser(clock=clock, started=clock())
-    feed_at(parser, clock, (35, HI + STOP + DONE))
-    timing = parser.timing
+    timing = fed((3, HI + STOP + DONE)).timing
     assert (timing.first_byte, timing.first_chunk, timing.first_output, timing.last_chunk, timing.last_byte) == (3,) * 5
 
 
 def test_an_empty_read_has_no_bytes_to_time() -> None:
-    clock = ManualClock(100.0)
-    parser = ChatCompletionParser(clock=clock)
-    feed_at(parser, clock, (1, b""), (2, HI), (4, b""))
-    assert (parser.timing.first_byte, parser.timing.last_byte) == (2, 2)
+    timing = fed((1, b""), (2, HI), (4, b"")).timing
+    assert (timing.first_byte, timing.last_byte) == (2, 2)
 
 
 def timing_of(gaps: list[float]) -> StreamTiming:
@@ -69,16 +61,12 @@ def told(timing: StreamTiming) -> Gaps:
 
 
 def test_gaps_are_those_between_reads_that_brought_chunks() -> None:
-    parser = ChatCompletionParser(started=0.0)
-    for seconds, data in [(1.0, PING), (2.0, HI), (3.0, PING), (6.0, HI + HI), (7.0, STOP), (20.0, PING), (21.0, DONE)]:
-        parser.feed(data, arrived=seconds)
+    parser = fed((1, PING), (2, HI), (3, PING), (6, HI + HI), (7, STOP), (20, PING), (21, DONE))
     assert parser.timing.gaps == Gaps(count=2, mean=2.5, p50=1.0, p95=4.0, p99=4.0, longest=4.0)
 
 
 def test_the_end_of_the_body_alone_is_no_chunk() -> None:
-    parser = ChatCompletionParser(started=0.0)
-    for seconds, data in [(1.0, HI), (2.0, PING)]:
-        parser.feed(data, arrived=seconds)
+    parser = fed((1, HI), (2, PING))
     parser.close()
     assert (parser.timing.last_chunk, parser.timing.last_byte, parser.timing.gaps) == (1.0, 2.0, None)
 
