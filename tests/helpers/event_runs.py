@@ -69,7 +69,8 @@ def result_of(reads: list[bytes], take: Callable[[ChatCompletionParser, bytes], 
     error = parser.error and (type(parser.error).__name__, str(parser.error))
     kept = parser.snapshot.model_dump_json(exclude_unset=True)
     result = kept, parser.anomalies, parser.chunks, parser.end, error, parser.snapshot.choices[:1]
-    return result, [shown(chunk) for chunk in chunks]
+    limit = parser._body._output_limit
+    return result, [shown(chunk) for chunk in chunks], limit._estimate
 
 
 class Shown(pickle.Pickler):
@@ -122,14 +123,18 @@ def check_as_it_is(before: list[bytes], run: list[bytes], **options: Any) -> int
 
     with pytest.MonkeyPatch.context() as patch:
         read_each(patch)
-        expected, chunks = result_of([*before, *run], ChatCompletionParser.feed, **options)
-    assert result_of([*before, *run], ChatCompletionParser.feed, **options) == (expected, chunks)
-    assert result_of([*before, b"".join(run)], ChatCompletionParser.feed, **options) == (expected, chunks)
+        expected, chunks, _ = result_of([*before, *run], ChatCompletionParser.feed, **options)
+    counts: set[int] = set()  # of what is kept besides text, towards its limit
     cut = [piece for one in run for piece in (one[:9], one[9:])]
-    assert result_of([*before, *cut], ChatCompletionParser.feed, **options) == (expected, chunks)
+    for reads in (run, [b"".join(run)], cut):
+        result, same_chunks, count = result_of([*before, *reads], ChatCompletionParser.feed, **options)
+        assert (result, same_chunks) == (expected, chunks)
+        counts.add(count)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventTemplate, "fold_run", watched)
-        assert result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options)[0] == expected
+        result, _, count = result_of([*before, b"".join(run)], ChatCompletionParser.fold, **options)
+    assert result == expected
+    assert counts == {count}
     return taken
 
 

@@ -31,7 +31,6 @@ from hypothesis import strategies as st
 
 from chunkfold import ChatCompletionParser, ImageReceived
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.testing import DONE, chunk, event, fragment
 from chunkfold.testing.wire import choice
 
@@ -395,30 +394,6 @@ def test_a_limit_on_the_output_is_passed_at_the_same_event(most: int) -> None:
 def test_a_limit_on_an_event_holds_in_a_run(most: int) -> None:
     run = [*(said(b"word") for _ in range(9)), said(b"w" * 150), said(b"word")]
     check(opened(said), run, max_event_size=most)
-
-
-def counted_by(reads: list[bytes], **options: Any) -> int:
-    """How many bytes count towards the limit on what is kept besides text."""
-    parser = ChatCompletionParser(**options)
-    for data in reads:
-        parser.fold(data)
-    body = parser._body
-    assert isinstance(body, StreamedBody)
-    return body._output_limit._estimate
-
-
-@each_case("name", KINDS)
-def test_what_is_kept_besides_text_counts_towards_the_limit_however_it_is_cut(name: str) -> None:
-    kind = KINDS[name]
-    before, run = opened(kind), [kind(word) for word in WORDS * 3]
-    assert 0 < counted_by([*before, *run]) == counted_by([*before, b"".join(run)])
-
-
-def test_a_large_event_counts_towards_the_limit_however_it_is_cut() -> None:
-    run = b"".join([*map(said, WORDS), said(b"w" * 200), said(b"word")])
-    pieces = [run[place : place + 100] for place in range(0, len(run), 100)]
-    counted = {counted_by([*opened(said), *reads], max_event_items=300) for reads in ([run], pieces)}
-    assert len(counted) == 1
 
 
 # What comes before a run, in it and beside it
