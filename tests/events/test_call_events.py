@@ -9,13 +9,7 @@ from event_rows import A_DONE, A_STARTED, A_STARTS, B_DONE, B_STARTS, A, B, C, b
 from invariants import check
 from made_streams import ERROR, STOP, Stream, custom
 
-from chunkfold import (
-    ChatCompletionParser,
-    ParseError,
-    StreamEnd,
-    ToolCallDone,
-    ToolCallStarted,
-)
+from chunkfold import ChatCompletionParser, ParseError, StreamEnd, ToolCallDone, ToolCallStarted
 from chunkfold.testing import DONE, delta, event, fragment
 
 

@@ -24,11 +24,7 @@ from event_rows import (
 )
 from made_streams import ERROR, STOP, Stream
 
-from chunkfold import (
-    AnomalyNoted,
-    ChatCompletionParser,
-    ThinkTags,
-)
+from chunkfold import AnomalyNoted, ChatCompletionParser, ThinkTags
 from chunkfold.testing import DONE, choice, chunk, delta
 
 F_START = (0, "a", "f", '{"x"')

@@ -11,12 +11,7 @@ from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HELLO, WHOLE, source
 
-from chunkfold import (
-    ChatCompletionStream,
-    IncompleteStreamError,
-    StreamConsumedError,
-    StreamEnd,
-)
+from chunkfold import ChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd
 from chunkfold.testing import Answer
 
 pytestmark = generators_of_httpx_are_not_ours

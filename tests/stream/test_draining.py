@@ -11,15 +11,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from fronts import (
-    PATIENCE,
-    generators_of_httpx_are_not_ours,
-    has_left,
-    over_both_streams,
-    raw_client_of,
-    rescue,
-    send,
-)
+from fronts import PATIENCE, generators_of_httpx_are_not_ours, has_left, over_both_streams, raw_client_of, rescue, send
 from sources import (
     ERROR,
     HELLO,

@@ -25,14 +25,7 @@ from chunkfold import (
     PartialJSON,
     ToolCallDone,
 )
-from chunkfold.testing import (
-    DONE,
-    FakeResponse,
-    StreamBuilder,
-    delta,
-    fragment,
-    fragments,
-)
+from chunkfold.testing import DONE, FakeResponse, StreamBuilder, delta, fragment, fragments
 from chunkfold.testing.playback import Playback
 from chunkfold.testing.wire import compact_json
 
