@@ -113,17 +113,6 @@ USAGES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
     "in parts":
         ([{"prompt_tokens": 1}, {"completion_tokens": 2}],
          [{"prompt_tokens": 1}, {"prompt_tokens": 1, "completion_tokens": 2}]),
-    "details":
-        ([{"prompt_tokens_details": {"cached_tokens": 1}}, {"prompt_tokens_details": {"audio_tokens": 2}}],
-         [{"prompt_tokens_details": {"cached_tokens": 1}},
-         {"prompt_tokens_details": {"cached_tokens": 1, "audio_tokens": 2}}]),
-    "details of the provider's own":
-        ([{"x": {"y": {"a": 1}}}, {"x": {"y": {"b": 2}}}], [{"x": {"y": {"a": 1}}}, {"x": {"y": {"a": 1, "b": 2}}}]),
-    "a 0 that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": 0}], [{"prompt_tokens": 1}]),
-    "a total that becomes the sum again":
-        ([{"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}, {"total_tokens": 2}],
-         [{"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}]),
-    "a null that changes nothing": ([{"prompt_tokens": 1}, {"prompt_tokens": None}], [{"prompt_tokens": 1}]),
 }  # fmt: skip
 
 

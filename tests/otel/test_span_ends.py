@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -12,7 +11,6 @@ import httpx
 import pytest
 from fronts import (
     ASKED,
-    PATIENCE,
     AsyncFront,
     Sync,
     client_of,
@@ -297,22 +295,3 @@ def test_a_stream_that_has_ended_before_is_told_at_once(telemetry: Telemetry) ->
     stream.read()
     telemetry.instrument(stream)
     assert_told(telemetry, StreamEnd.FINISHED, None, ("stop",))
-
-
-def test_another_thread_may_close_it(telemetry: Telemetry) -> None:
-    released, reading = threading.Event(), threading.Event()
-
-    def body() -> Iterator[bytes]:
-        yield HI
-        reading.set()
-        assert released.wait(PATIENCE)
-        yield STOP + DONE
-
-    stream = telemetry.instrument(ChatCompletionStream(body()))
-    reader = threading.Thread(target=consume, args=(stream,))
-    reader.start()
-    assert reading.wait(PATIENCE)
-    stream.close()
-    released.set()
-    reader.join(PATIENCE)
-    assert_told(telemetry, StreamEnd.CLOSED, None, ("error",))
