@@ -17,13 +17,12 @@ from chunkfold import (
     ChatCompletionStream,
     ChunkfoldError,
     InvalidChunkError,
-    LimitExceededError,
     ParseError,
     StreamEnd,
     StreamInterruptedError,
 )
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.testing import DONE, choice, chunk, cut_every, delta, event
+from chunkfold.testing import DONE, choice, chunk, delta, event
 
 LIMIT = 1000  # bytes that an event may have, so that this one is too large
 LARGE = text("x" * LIMIT)
@@ -189,30 +188,6 @@ def test_what_is_not_bytes_is_a_wrong_argument_and_changes_nothing(data: Any, st
 
 
 # Errors
-
-
-FAULTS: dict[str, tuple[bytes, type[ChunkfoldError]]] = {
-    "an error": (ERROR, APIError),
-    "an error field": (b'error: {"message":"overloaded"}\n\n', APIError),
-    "garbage": (GARBAGE, InvalidChunkError),
-    "a large event": (LARGE, LimitExceededError),
-    "a finish reason": (delta("abort"), APIError),
-}
-
-
-@cuts
-@each_case("fault", FAULTS)
-def test_what_arrived_before_an_error_is_delivered(fault: str, size: int | None) -> None:
-    body, kind = FAULTS[fault]
-    parser = ChatCompletionParser(max_event_size=LIMIT)
-    sent = HI + text(" there") + body + text("never")
-    chunks = [c for piece in cut_every(sent, size or len(sent)) for c in parser.feed(piece)]
-    assert "".join(c.text for c in chunks) == "Hi there"
-    assert type(parser.error) is kind
-    assert parser.error.snapshot.text == "Hi there"
-    assert parser.snapshot == parser.error.snapshot
-    assert parser.error.emitted_output
-    assert not parser.error.retryable
 
 
 def test_where_and_what_an_invalid_chunk_is() -> None:
