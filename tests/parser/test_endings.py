@@ -1,6 +1,5 @@
 """How a stream ended: the verdict on every combination of facts, and what strict mode refuses of it."""
 
-from itertools import product
 from typing import Any
 
 import pytest
@@ -16,64 +15,10 @@ from chunkfold import (
     InvalidStreamError,
     StreamEnd,
 )
-from chunkfold.anomalies import DONE_MISSING, FINISH_MISSING, LATE_FAULT, Rule
-from chunkfold.parser.endings import Facts, Stop, Verdict, judge
 from chunkfold.testing import DONE, choice, chunk, delta, event
 
 UNEXPLAINED = event({"status": "worker restarted"})
 NO_HEAD = event({"object": "chat.completion.chunk", "choices": [choice(content="Hi")]})
-BOTH = (False, True)
-OURS = frozenset(rule.id for rule in (DONE_MISSING, FINISH_MISSING, LATE_FAULT))
-
-
-# The verdict. The first row whose facts are all there holds: why nothing more is read (None: whatever), the other facts
-# that decide, the end, and the rule that is noted.
-FINISHED, EARLY, OUTPUT = "all_finished", "finished_early", "has_output"
-UNKNOWN, FOREIGN = "has_unexplained", "foreign"
-TABLE: list[tuple[Stop | None, dict[str, bool], StreamEnd, Rule | None]] = [
-    (Stop.ERROR, {}, StreamEnd.FAILED, None),
-    (Stop.INVALID, {}, StreamEnd.INVALID, None),
-    (Stop.REFUSED, {}, StreamEnd.INVALID, None),
-    (Stop.BODY_ENDED, {FINISHED: True}, StreamEnd.FINISHED, DONE_MISSING),
-    (Stop.TRANSPORT, {FINISHED: True, EARLY: False}, StreamEnd.FINISHED, LATE_FAULT),
-    (Stop.STALLED, {FINISHED: True, EARLY: False}, StreamEnd.FINISHED, LATE_FAULT),
-    (Stop.LEFT, {FINISHED: True, EARLY: False}, StreamEnd.FINISHED, None),
-    (Stop.DONE, {FINISHED: True}, StreamEnd.FINISHED, None),
-    (Stop.WHOLE_BODY, {FINISHED: True}, StreamEnd.FINISHED, None),
-    (Stop.TRANSPORT, {}, StreamEnd.INTERRUPTED, None),
-    (Stop.STALLED, {}, StreamEnd.STALLED, None),
-    (Stop.LEFT, {}, StreamEnd.CLOSED, None),
-    (None, {FOREIGN: True}, StreamEnd.INVALID, None),
-    (None, {OUTPUT: False}, StreamEnd.EMPTY, None),
-    (Stop.DONE, {UNKNOWN: False}, StreamEnd.DONE, FINISH_MISSING),
-    (None, {}, StreamEnd.TRUNCATED, None),
-]
-
-
-def expected(facts: Facts) -> tuple[StreamEnd, Rule | None]:
-    """The end and the rule by the table, strict mode left aside; what has a gap is never complete."""
-    for stop, needed, end, note in TABLE:
-        if stop in (None, facts.stop) and all(getattr(facts, name) is value for name, value in needed.items()):
-            return (StreamEnd.CLOSED, None) if facts.has_lost_data and end.complete else (end, note)
-    raise AssertionError(facts)
-
-
-@each_case("stop", Stop)
-def test_every_combination_of_facts(stop: Stop) -> None:
-    for *known, is_refused, refuses in product(*[BOTH] * 8):
-        facts = Facts(stop, *known, is_refused=is_refused, refused_ids=OURS if refuses else frozenset())
-        end, note = expected(facts)
-        # What strict mode refuses: what was noted, where the bytes stopped by themselves; and the ending's own rule.
-        is_by_itself = stop in (Stop.DONE, Stop.BODY_ENDED, Stop.WHOLE_BODY)
-        is_cut_off = facts.has_lost_data and end is StreamEnd.CLOSED
-        refused = stop is Stop.REFUSED or (is_refused and is_by_itself and not is_cut_off)
-        refused = refused or (refuses and note is not None)
-        assert judge(facts) == Verdict(StreamEnd.INVALID if refused else end, note, is_refused=refused)
-
-
-def test_every_row_of_the_table_decides_something() -> None:
-    found = {expected(Facts(stop, *known)) for stop in Stop for known in product(*[BOTH] * 5)}
-    assert found == {(end, note) for _, _, end, note in TABLE}
 
 
 # Strict mode: which rules
