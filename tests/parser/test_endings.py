@@ -1,4 +1,4 @@
-"""How a stream ended: the verdict on every combination of facts, and what strict mode refuses of it."""
+"""How a stream ended (see `test_ends`): what strict mode refuses, objects that nobody can explain, another API."""
 
 from typing import Any
 
@@ -19,9 +19,6 @@ from chunkfold.testing import DONE, choice, chunk, delta, event
 
 UNEXPLAINED = event({"status": "worker restarted"})
 NO_HEAD = event({"object": "chat.completion.chunk", "choices": [choice(content="Hi")]})
-
-
-# Strict mode: which rules
 
 
 def refusal(parser: ChatCompletionParser) -> str | None:

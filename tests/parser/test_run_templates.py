@@ -1,7 +1,6 @@
 """What an event must share with those before it to be folded with them, and when that is learned."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from cases import each_case
@@ -18,15 +17,11 @@ from event_runs import (
     framed_otherwise,
     in_turns,
     opened,
-    result_of,
     said,
     sent,
-    thought,
     with_usage,
 )
 
-from chunkfold import ChatCompletionParser
-from chunkfold.parser.template import EventTemplate
 from chunkfold.testing import chunk, fragment
 from chunkfold.testing.wire import choice
 
@@ -174,42 +169,6 @@ def test_large_numbers_are_read(tokens: int) -> None:
     before = [FIRST, *(counted(b"word %d" % place, place) for place in range(12))]
     check(before, [counted(b"a", 20), counted(b"b", tokens), counted(b"c", 21)])
     check(before, [counted(b"a", tokens), *(counted(b"b", 20) for _ in range(4))])
-
-
-# Learning pays for itself
-
-
-def calls_of(name: str, reads: list[bytes]) -> list[Any]:
-    """What a method of the template returned for these reads."""
-    returned: list[Any] = []
-    method = getattr(EventTemplate, name)
-
-    def watched(*given: Any) -> Any:
-        returned.append(method(*given))
-        return returned[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EventTemplate, name, watched)
-        result_of(reads, ChatCompletionParser.feed)
-    return returned
-
-
-@pytest.mark.parametrize("size", [2, 5, 13, 30])
-def test_templates_that_fit_a_few_events_only_are_learned_rarely(size: int) -> None:
-    """To learn one costs as much as to validate some ten events."""
-    events = [(said, thought)[place // size % 2](b"word %d" % place) for place in range(3_000)]
-    assert 0 < len(calls_of("_learn", [FIRST, *events])) < 50
-
-
-def test_a_template_that_every_other_event_fits_but_for_a_value_is_forgotten() -> None:
-    events = [said(b"word", more=b',"x":%b' % (b"%d.5", b"%d")[place % 2] % place) for place in range(3_000)]
-    assert 0 < sum(map(bool, calls_of("fold_event", [FIRST, *events]))) < 200
-
-
-def test_no_template_has_a_hole_for_a_fraction() -> None:
-    events = [said(b"word %d" % place, more=b',"x":%d.5' % place) for place in range(100)]
-    assert calls_of("_learn", [FIRST, *events])
-    assert not calls_of("_fold_values", [FIRST, *events])
 
 
 def test_after_an_event_that_could_not_be_learned_each_gives_its_own_chunk() -> None:

@@ -145,9 +145,9 @@ TURNS: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def in_turns(befores: list[bytes], each: int) -> bytes:
-    """Twenty stretches of so many texts, with what stands before them by turns."""
-    return numbered(20 * each, lambda n: said(f" word{n}", befores[n // each % len(befores)]))
+def in_turns(befores: list[bytes], each: int, count: int) -> bytes:
+    """Stretches of so many texts, with what stands before them by turns."""
+    return numbered(count, lambda n: said(f" word{n}", befores[n // each % len(befores)]))
 
 
 TEXT = b"".join(event(said(f" word{number}")) for number in range(500))
@@ -159,9 +159,15 @@ READ: dict[str, tuple[bytes, int, int]] = {
     **{f"changing: {name}": (numbered(2000, data), 4, 25) for name, data in CHANGING.items()},
     # Was once wrong, with another head: what was learned was not used any more, and nothing else was learned.
     **{f"behind {name}": (FIRST + TEXT + data + TEXT + STOP + DONE, 4, 20) for name, data in AFTER.items()},
-    "a change now and then": (in_turns(FINGERPRINTS, 100), 4, 20 * 8),
+    "a change now and then": (in_turns(FINGERPRINTS, 100, 2000), 4, 20 * 8),
     # Was once wrong: the key, which is another one there, was taken for a value that changes.
-    **{f"reasoning and text by turns of {each}": (in_turns([THOUGHT, BEFORE], each), 4, 20 * 8) for each in (100, 200)},
+    "reasoning and text by turns of 100": (in_turns([THOUGHT, BEFORE], 100, 2000), 4, 20 * 8),
+    "reasoning and text by turns of 200": (in_turns([THOUGHT, BEFORE], 200, 4000), 4, 20 * 8),
+    # To learn costs as much as to read some ten events, so what fits a few only is learned rarely, and they are read.
+    **{f"reasoning and text by turns of {n}": (in_turns([BEFORE, THOUGHT], n, 3000), 1350, 1650) for n in (2, 5, 13, 30)},
+    "a number with and without a point by turns": (
+        numbered(3000, lambda n: said("a", behind=b'"}}],"x":%d%b}' % (n, [b".5", b""][n % 2]))), 2800, 2950,
+    ),
     # Every other event may be learned from in vain: one reading more for it, at most.
     **{f"by turns: {name}": (numbered(1000, data), 4, 1510) for name, data in TURNS.items()},
     "the id, behind much that was taken": (
