@@ -146,14 +146,10 @@ def attack(name: str, way: Callable[..., Any], limit: int = LIMIT) -> None:
     assert memory.peak < COST * kept_by(limit), f"{memory.peak / kept_by(limit):.0f}"
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_an_attack_ends_at_a_limit(name: str) -> None:
-    attack(name, by_feed, SMALL_LIMIT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ATTACKS)
-def test_every_attack_ends_at_a_limit_also_with_events(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in ATTACKS]
+)
+def test_an_attack_ends_at_a_limit_also_with_events(name: str) -> None:
     attack(name, partial(by_feed, with_events=True), SMALL_LIMIT)
 
 
