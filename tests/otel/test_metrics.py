@@ -171,9 +171,6 @@ def test_a_stream_without_chunks_has_no_time_to_one(telemetry: Telemetry) -> Non
     assert "gen_ai.response.time_to_first_chunk" not in telemetry.attributes
 
 
-# The names
-
-
 def test_the_environment_chooses_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, chosen in {
         "": names.RELEASED,

@@ -195,9 +195,6 @@ def test_the_callers_context_is_untouched(telemetry: Telemetry) -> None:
         context.detach(token)
 
 
-# What is hostile
-
-
 def test_a_hostile_head_is_cut_and_can_be_sent(telemetry: Telemetry) -> None:
     head = {"id": "\ud83d" * 1000, "model": "m" * 10**6, "service_tier": "\ude00", "system_fingerprint": "f" * 10**6}
     reason = {"index": 0, "delta": {"content": "\ud83d"}, "finish_reason": "x" * 10**6}

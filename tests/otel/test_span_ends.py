@@ -9,15 +9,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from fronts import (
-    ASKED,
-    AsyncFront,
-    Sync,
-    client_of,
-    each_library,
-    generators_of_httpx_are_not_ours,
-    over_both_fronts,
-)
+from fronts import ASKED, AsyncFront, Sync, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts
 from kept_telemetry import HI, Clock, Telemetry, consume, kept_telemetry, undisturbed
 from made_streams import ERROR, STOP
 from opentelemetry.sdk.trace import SpanProcessor
@@ -239,9 +231,6 @@ async def test_cancelling_before_a_response_is_no_error(library: Any, telemetry:
     assert scope.cancelled_caught
     assert "error.type" not in telemetry.attributes
     assert telemetry.span.status.status_code is StatusCode.UNSET
-
-
-# The consumer leaves
 
 
 class BoredError(Exception):

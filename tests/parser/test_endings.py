@@ -141,9 +141,6 @@ def test_a_transport_that_fails_without_a_message(fault: Exception) -> None:
     assert str(parser.error).endswith(f": '{type(fault).__name__}'")
 
 
-# Objects that nobody can explain
-
-
 @pytest.mark.parametrize(
     ("body", "end"),
     [

@@ -40,9 +40,6 @@ from chunkfold.testing import DONE, choice, chunk, cut_every, delta, event, frag
 collecting_is_quick = only_garbage_of_these_tests
 
 
-# Where a stream stops that passes a limit
-
-
 @dataclass
 class Steps:
     """What came of each piece of a body, and last of its end; and which of them was the end of the stream."""

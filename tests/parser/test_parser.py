@@ -187,9 +187,6 @@ def test_what_is_not_bytes_is_a_wrong_argument_and_changes_nothing(data: Any, st
     assert parser.end is None
 
 
-# Errors
-
-
 def test_where_and_what_an_invalid_chunk_is() -> None:
     error = parsed(HI + delta(content=5)).error
     assert type(error) is InvalidChunkError

@@ -396,9 +396,6 @@ def test_a_limit_on_an_event_holds_in_a_run(most: int) -> None:
     check(opened(said), run, max_event_size=most)
 
 
-# What comes before a run, in it and beside it
-
-
 def test_half_of_a_character_that_is_held_comes_before_a_run() -> None:
     before = [*opened(said), said(b"\\ud83d")]
     assert check(before, [said(word) for word in WORDS]) == 0

@@ -320,8 +320,6 @@ async def test_deadlines(name: str) -> None:
             assert stream.error.retryable == (case.text == "" or not is_handed_out)
 
 
-# Looked at when bytes come, and then alone
-
 OPTIONS = {"progress_timeout": 10, "total_timeout": 60}
 
 

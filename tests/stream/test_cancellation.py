@@ -463,9 +463,6 @@ async def test_going_on_after_a_cancelled_read(library: Any, cancelling: Cancell
     await at_each_await(once)
 
 
-# Deadlines around a stream, its loop or one of its items
-
-
 @asynccontextmanager
 async def asyncio_timeout() -> AsyncIterator[Callable[[], None]]:
     async with asyncio.timeout(None) as timeout:

@@ -46,9 +46,6 @@ TEXT = delta(content="Hello")
 WHOLE = [TEXT, delta("stop"), DONE]
 
 
-# What is sent
-
-
 async def sent(
     front: Any, library: Any, client_options: dict[str, Any] | None = None, **options: Any
 ) -> ReceivedRequest:
@@ -198,9 +195,6 @@ async def test_a_request_is_sent_once(library: Any) -> None:
     assert async_stream.response.is_closed
     with pytest.raises(StreamConsumedError, match=SENT):
         await async_opening.__aenter__()
-
-
-# The parser's options
 
 
 async def test_the_parsers_options(front: Any, library: Any) -> None:

@@ -60,9 +60,6 @@ def client_of(front: Any, library: Any, **options: Any) -> AbstractAsyncContextM
     return fronts.client_of(front, library, **{"http2": True, "http1": False, **options})
 
 
-# One stream
-
-
 async def test_a_whole_stream(front: Any, library: Any) -> None:
     with Http2Provider(WHOLE) as provider:
         async with client_of(front, library) as client:

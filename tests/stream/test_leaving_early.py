@@ -110,9 +110,6 @@ async def test_closing_in_the_loop_ends_it(library: Any, front: Any, view: str, 
         assert has_left(to.request)
 
 
-# A generator of the consumer's own around it
-
-
 async def texts_from(to: Asked) -> AsyncIterator[str]:
     async with to.connect() as stream:
         async for text in stream.text_deltas():
@@ -174,9 +171,6 @@ async def test_a_stream_that_is_entered_in_one_task_and_left_in_another(library:
             await entered.wait()
             await opening.__aexit__(None, None, None)
         assert [stream.end for stream in to.streams] == [StreamEnd.FINISHED]
-
-
-# Leaving in the middle of a large read
 
 
 async def test_leaving_parses_no_more_than_a_little_of_what_had_arrived(front: Any) -> None:

@@ -145,9 +145,6 @@ async def test_only_http_1_1_is_drained(library: Any, version: bytes, read: bool
         assert given.is_closed
 
 
-# Faults of the source
-
-
 @pytest.mark.parametrize("use", ["read", "drain"])
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
 async def test_what_is_no_exception_passes_unchanged(front: Any, stop: type[BaseException], use: str) -> None:

@@ -271,9 +271,6 @@ async def test_the_connection_is_used_again(
         assert provider.connections == 1
 
 
-# Before the answer
-
-
 @dataclass
 class Unopened:
     """What the provider says instead of a response, and the name of the client's exception."""
