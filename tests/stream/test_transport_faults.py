@@ -135,8 +135,6 @@ CASES = {
     "closed inside a chunk": broken([HELLO, Raw(b"ffff\r\n" + WORLD[:40])], "Hello"),
     "closed inside a chunk, behind an event": broken([HELLO, Raw(b"ffff\r\n" + WORLD)], "Hello world"),
     "closed inside a chunk's size": broken([HELLO, Raw(b"f")], "Hello"),
-    "closed behind a chunk's size": broken([HELLO, Raw(b"ff\r\n")], "Hello"),
-    "closed inside the last chunk": broken([HELLO, Raw(b"0\r\n")], "Hello"),
     "closed inside the trailers": broken([HELLO, Raw(b"0\r\nx: 1\r\n")], "Hello"),
     "closed after the finish reason": finished(Answer(WHOLE[:4], ending="cut"), noted=("CF507",)),
     "closed after [DONE]": finished(Answer(WHOLE, ending="cut")),
@@ -166,11 +164,7 @@ CASES = {
     "a declared length of 0": empty(Answer([], framing="content-length")),
     # The framing is broken
     "a chunk's size that is no number": broken([HELLO, Raw(b"zz\r\n")], "Hello"),
-    "a negative chunk's size": broken([HELLO, Raw(b"-1\r\n")], "Hello"),
-    "a chunk's size of many digits": broken([HELLO, Raw(b"f" * 40 + b"\r\n")], "Hello"),
     "a chunk's size that never ends": broken([HELLO, Raw(b"0" * 200_000)], "Hello"),
-    "a chunk that is longer than its size": broken([HELLO, Raw(b"2\r\n: longer\n\n\r\n")], "Hello"),
-    "an event that is not in a chunk": broken([HELLO, Raw(WORLD)], "Hello"),
     "another response in the middle": broken([HELLO, Raw(HEAD + b"\r\n")], "Hello"),
     "broken chunks after the finish reason": finished(
         Answer([*WHOLE[:4], Raw(b"zz\r\n")], ending="cut"), noted=("CF507",)
