@@ -24,7 +24,7 @@ from event_rows import (
 )
 from made_streams import ERROR, STOP, Stream
 
-from chunkfold import AnomalyNoted, ChatCompletionParser, ThinkTags
+from chunkfold import AnomalyNoted, ChatCompletionParser
 from chunkfold.testing import DONE, choice, chunk, delta
 
 F_START = (0, "a", "f", '{"x"')
@@ -100,12 +100,6 @@ TELLS: dict[str, tuple[list[bytes], list[tuple[Any, ...]]]] = {
 @each_case(("pieces", "expected"), TELLS.values(), ids=TELLS)
 def test_what_each_event_tells(pieces: list[bytes], expected: list[tuple[Any, ...]]) -> None:
     assert briefly(events_of(*pieces)) == expected
-
-
-def test_reasoning_that_transforms_find() -> None:
-    pieces = [delta(content="<thi"), delta(content="nk>hm</think>a"), STOP, DONE]
-    told = briefly(events_of(*pieces, transforms=[ThinkTags()]))
-    assert told == [("reasoning", "hm"), ("text", "a"), ("finished", "stop", "stop")]
 
 
 def test_an_anomaly_is_noted_once_where_it_comes_first() -> None:

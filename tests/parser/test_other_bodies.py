@@ -150,19 +150,6 @@ def test_an_event_stream_is_known_by_its_body(size: int | None) -> None:
         assert parser.anomalies == ()
 
 
-def test_a_whole_completion_is_one_chunk() -> None:
-    parser = ChatCompletionParser()
-    assert parser.feed(compact_json(COMPLETION)) == []
-    (only,) = parser.close()
-    assert only.text == "Hi"
-    completion = parser.completion()
-    assert (completion.text, completion.finish_reason, completion.id) == ("Hi", "stop", "c1")
-    assert completion.usage.total_tokens == 3
-    # That there was no [DONE] and no delta is what the one rule says already.
-    assert "CF109" in rules(parser)
-    assert "CF501" not in rules(parser)
-
-
 @each_case("end_of_line", [b"\n", b"\r\n", b"\r"])
 def test_comments_between_a_whole_completion_and_done_change_nothing(end_of_line: bytes) -> None:
     sent = json.dumps(COMPLETION, indent=1).encode()
