@@ -481,7 +481,7 @@ async def trio_scope() -> AsyncIterator[Callable[[], None]]:
         yield lambda: setattr(scope, "deadline", trio.current_time() + APART)
 
 
-every_deadline = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("deadline", "anyio_backend", "library"),
     [
         (asyncio_timeout, "asyncio", httpx),
@@ -490,9 +490,6 @@ every_deadline = pytest.mark.parametrize(
         (trio_scope, "trio", httpx2),
     ],
 )
-
-
-@every_deadline
 async def test_a_deadline_around_the_loop(library: Any, deadline: Any) -> None:
     """The stream is still there, and says that its read was cut short."""
     async with asked(library, AsyncChatCompletionStream, Answer([*NUMBERS, math.inf])) as to:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from cases import each_case
 from copies import pickled
+from event_rows import only
 from fronts import over_both_streams
 from made_streams import custom
 from pydantic import BaseModel, Field, field_validator
@@ -84,10 +85,6 @@ def parsed(body: Iterable[bytes], **options: Any) -> ChatCompletionParser:
     return parser
 
 
-def done(events: Iterable[Any]) -> list[ToolCallDone]:
-    return [one for one in events if isinstance(one, ToolCallDone)]
-
-
 WHOLE = answer(("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), ("other", BONN))
 
 
@@ -98,8 +95,8 @@ async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(
     completion = stream.completion()
     plain = {"city": "Bonn", "days": 3}
     expected = [WeatherArgs(**plain) if tools else plain, plain]
-    assert [one.parsed for one in done(events)] == expected
-    assert [one.call.function.parse() for one in done(events)] == expected
+    assert [one.parsed for one in only(ToolCallDone, events)] == expected
+    assert [one.call.function.parse() for one in only(ToolCallDone, events)] == expected
     assert [one.function.parse() for one in completion.tool_calls] == expected
     assert [one.function.parse_partial() for one in completion.tool_calls] == expected
 
@@ -152,7 +149,7 @@ def test_the_mapping_is_copied(late: bool) -> None:
     tools.clear()
     tools["other"] = WeatherArgs
     parser.feed(WHOLE.body)
-    assert [type(one.parsed) for one in done(parser.events())] == [WeatherArgs, dict]
+    assert [type(one.parsed) for one in only(ToolCallDone, parser.events())] == [WeatherArgs, dict]
     assert [type(one.function.parse()) for one in parser.completion().tool_calls] == [WeatherArgs, dict]
     assert tools == {"other": WeatherArgs}
 
@@ -179,7 +176,7 @@ TYPES = [
 @each_case(("as_type", "arguments", "value"), TYPES)
 def test_what_a_type_may_be(as_type: Any, arguments: str, value: Any) -> None:
     parser = parsed(answer(("tool", arguments)), tools={"tool": as_type})
-    (last,) = done(parser.events())
+    (last,) = only(ToolCallDone, parser.events())
     (one,) = parser.completion().tool_calls
     assert (last.parsed, last.error) == (value, None)
     assert last.call == one
@@ -245,7 +242,9 @@ VALUES: dict[str, tuple[Iterable[bytes], list[Any]]] = {  # what the arguments o
 def test_each_call_has_the_type_of_its_name(name: str, make: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
     body, values = VALUES[name]
     parser = parsed(body, tools=make({**TOOLS, "route": Route}))
-    assert [(one.parsed, one.error) for one in done(parser.events())] == [(value, None) for value in values]
+    assert [(one.parsed, one.error) for one in only(ToolCallDone, parser.events())] == [
+        (value, None) for value in values
+    ]
     calls = [call for choice in parser.completion().choices for call in choice.message.tool_calls]
     assert [call.custom.input if call.type == "custom" else call.function.parse() for call in calls] == values
 
@@ -308,7 +307,7 @@ WRONG = [
 def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut: bool) -> None:
     body = answer(("lookup_weather", arguments), ("other", BONN), finish=finish)
     parser = parsed(body, tools=TOOLS)
-    wrong, right = sorted(done(parser.events()), key=lambda one: one.position)
+    wrong, right = sorted(only(ToolCallDone, parser.events()), key=lambda one: one.position)
     assert wrong.parsed is None
     assert isinstance(wrong.error, ParseError)
     assert (wrong.error.path, wrong.error.cut) == (path, cut)
@@ -323,7 +322,7 @@ def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut
 
 @each_case("broken", [Broken, Unprintable])
 def test_a_type_whose_validator_fails(broken: type[BaseModel]) -> None:
-    (last,) = done(parsed(answer(("lookup_weather", BONN)), tools={"lookup_weather": broken}).events())
+    (last,) = only(ToolCallDone, parsed(answer(("lookup_weather", BONN)), tools={"lookup_weather": broken}).events())
     assert last.parsed is None
     assert isinstance(last.error, ParseError)
     assert (last.error.text, last.error.cut, last.error.path) == (BONN, False, ())
