@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from cases import each_case
 from copies import pickled
+from fronts import over_both_streams
 from played import ERROR, HI, PING, STOP
-from sources import async_generator
+from sources import source, texts_of
 
 from chunkfold import (
     APIError,
-    AsyncChatCompletionStream,
     ChatCompletionChunk,
     ChatCompletionParser,
     ChatCompletionStream,
@@ -24,6 +24,8 @@ from chunkfold import (
 )
 from chunkfold.parser.parser import feed_in_slices, observe_as
 from chunkfold.testing import DONE, ManualClock, delta, event
+
+pytest_generate_tests = over_both_streams
 
 WAYS: dict[str, Callable[[Any], object]] = {"iterating": list, "reading": lambda stream: stream.read()}
 
@@ -47,19 +49,11 @@ class Log:
         return stream
 
 
-def test_an_observer_is_told_of_each_read_and_of_the_end() -> None:
+async def test_an_observer_is_told_of_each_read_and_of_the_end(front: Any) -> None:
     log = Log()
-    stream = log.observe(ChatCompletionStream([HI + HI, PING, HI, STOP + DONE]))
-    assert [chunk.text for chunk in stream] == ["Hi", "Hi", "Hi", ""]
+    stream = log.observe(front(source(front, [HI + HI, PING, HI, STOP + DONE])))
+    assert await texts_of(stream) == ["Hi", "Hi", "Hi", ""]
     assert (log.chunks, log.ends) == ([2, 1, 1], ["finished"])
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_an_async_stream_tells_the_same() -> None:
-    log = Log()
-    async with log.observe(AsyncChatCompletionStream(async_generator([HI + HI, STOP, DONE]))) as stream:
-        await stream.read()
-    assert (log.chunks, log.ends) == ([2, 1], ["finished"])
 
 
 def test_a_large_read_tells_of_every_chunk() -> None:
