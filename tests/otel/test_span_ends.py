@@ -266,19 +266,6 @@ def test_leaving_ends_the_span_and_is_no_error(way: str, telemetry: Telemetry) -
     assert len(telemetry.spans) == 1
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_cancelling_ends_the_span_and_is_no_error(library: Any, telemetry: Telemetry) -> None:
-    with FakeProvider(Answer([HI], ending="open")) as provider:
-        async with client_of(AsyncFront, library) as client:
-            with anyio.CancelScope() as scope:
-                async with client.connect(provider.url) as stream:
-                    telemetry.instrument(stream, ASKED)
-                    async for _ in stream:
-                        scope.cancel()
-    assert scope.cancelled_caught
-    assert_told(telemetry, StreamEnd.CLOSED, None, ("error",))
-
-
 def test_a_stream_that_has_ended_before_is_told_at_once(telemetry: Telemetry) -> None:
     stream = ChatCompletionStream([HI, STOP, DONE])
     stream.read()

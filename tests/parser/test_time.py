@@ -510,16 +510,6 @@ async def test_time_counts_from_the_request(library: Any, front: Any, name: str)
     assert missed in str(stream.error)
 
 
-def test_time_counts_from_the_making_of_a_stream_whose_request_nobody_saw() -> None:
-    clock = Clock()
-    source = Source(clock, [(56, HI), (61, HI), (115, HI), (116, HI)])
-    clock.now += 55
-    stream = ChatCompletionStream(source, clock=clock, total_timeout=60)
-    with pytest.raises(StreamStalledError):
-        stream.read()
-    assert stream.snapshot.text == "HiHiHiHi"
-
-
 # In real time
 
 A_WHILE = 0.1  # seconds
