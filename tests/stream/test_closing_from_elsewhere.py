@@ -395,12 +395,7 @@ async def test_draining_what_another_task_reads(library: Any) -> None:
 
 async def test_reading_what_another_task_drains() -> None:
     """The error has what arrived so far, and the drain goes on."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield HELLO
-        await anyio.sleep_forever()
-
-    stream = AsyncChatCompletionStream(pieces())
+    stream = AsyncChatCompletionStream(held(anyio.Event(), HELLO))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(stream.drain, PATIENCE)
         await anyio.wait_all_tasks_blocked()

@@ -192,13 +192,8 @@ class Each(AsyncIterator[bytes]):
     def __init__(self, pieces: list[bytes]) -> None:
         self.left = iter(pieces)
 
-    def __anext__(self) -> "NextOf":
-        return NextOf(self.left)
-
-
-class NextOf:
-    def __init__(self, left: Iterator[bytes]) -> None:
-        self.left = left
+    def __anext__(self) -> "Each":
+        return self
 
     def __await__(self) -> Generator[Any, Any, bytes]:
         yield from ()
