@@ -1,4 +1,4 @@
-"""The parser: how a stream ends and what it raises, as the two tables of the design say."""
+"""The parser: how a stream ends, as the table of the design says, what its errors have, and `[DONE]`."""
 
 import copy
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an event must share with those before it to be folded with them, and when that is learned."""
+"""What an event must share with those before it to be folded with them."""
 
 from collections.abc import Callable
 
