@@ -68,7 +68,7 @@ def test_each_of_many_streams_costs_what_it_costs_alone() -> None:
     def take(count: int) -> Callable[[], object]:
         return lambda: anyio.run(read_in_turns, count)
 
-    assert_linear(take, 100, most=15)
+    assert_linear(take, 100)
 
 
 @pytest.mark.slow
