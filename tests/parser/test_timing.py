@@ -85,6 +85,7 @@ LENGTHS = st.integers(1, 10_000).map(lambda sixteenths: sixteenths / 16)
 
 
 @given(st.lists(LENGTHS, min_size=1, max_size=300))
+@example([float(length) for length in range(1, 101)])
 def test_all_is_exact_of_a_stream_of_usual_length(gaps: list[float]) -> None:
     assert told(timing_of(gaps)) == Gaps(
         count=len(gaps),
