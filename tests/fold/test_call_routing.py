@@ -269,8 +269,12 @@ def test_a_name_that_comes_with_each_new_id_belongs_to_the_call_that_is_cut(inde
     check(other, [("a", W, '{"n":{}}'), ("f", T, TWO)], {"CF304", "CF307", *noted, *reused})
     for second in (ONE, ""):  # an object begins, or may begin
         check([(index, "a", W, OPEN), (index, "b", W, second)], [("a", W, OPEN), ("b", W, second)], noted | reused)
+    blank = [(index, "a", W, "{\n"), (index, "b", W, "  "), (index, "c", W, '"n":1}')]
+    check(blank, [("a", W, '{\n  "n":1}')], {"CF304", "CF307", *noted})
     whole = [(index, "a", W, ONE), (index, "b", W, '"'), (index, "c", T, "x")]
     check(whole, [("a", W, ONE), ("b", W, '"'), ("c", T, "x")], noted | reused)
+    for first, second in (('"{', "}"), ("x y", "z")):  # no object is cut
+        check([(index, "a", W, first), (index, "b", W, second)], [("a", W, first), ("b", W, second)], noted | reused)
 
 
 @pytest.mark.parametrize(

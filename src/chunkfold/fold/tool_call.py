@@ -95,16 +95,15 @@ class ToolCall:
         return not is_json(text)
 
     def goes_on(self, name: str, text: str) -> bool:
-        """Whether a fragment with a new id continues this call, whose arguments are cut and whose name it repeats.
+        """Whether a fragment with a new id continues this call, whose object is cut and whose name it repeats.
 
         TensorRT-LLM up to 1.1 and Ray Serve LLM up to 2.46 send the name and a new id with each fragment if the request
-        names a tool. The first of these shows it: no object begins with its text, nor a string (CF310) as in this call.
+        names a tool. The first text that begins no object of its own shows it.
         """
         if not (self.has_text and self.is_called(name)):
             return False
-        begin = text.lstrip()[:1]
-        if begin not in ("", "{") and self.is_open():
-            self.repeats_name |= not self.arguments.getvalue().lstrip().startswith(begin)
+        if text and not (self.repeats_name or text.lstrip().startswith("{")) and self.is_open():
+            self.repeats_name = self.arguments.getvalue().lstrip().startswith("{")
         return self.repeats_name
 
     @property
