@@ -97,6 +97,8 @@ LINES = {
     "a comment and an error": COMMENT + ERROR,
     "a comment and an error that is a text": COMMENT + b'data: {"error": "overloaded"}\n\n',
     "an event": b"event: message\n" + HI + b"event: message\n" + STOP,
+    "an event that is no chunk": b'event: hook_results\ndata: {"a": 1}\n\n' + HI + STOP,
+    "a comment and no chunk": COMMENT + b'data: {"choices": [], "prompt_filter_results": []}\n\n' + COMMENT + HI,
     "an id": b"id: 1\n" + HI + b"id: 2\n" + STOP,
     "a time": b"retry: 3000\n" + HI + DONE,
     "a BOM": b"\xef\xbb\xbf" + COMMENT + HI,

@@ -111,7 +111,8 @@ class StreamedBody(EventFolder):
         data = raw_data.data_beside_comment(line)
         if self._size_error(data) is not None:
             return
-        if raw_data.is_chunk_or_done(data) or raw_data.is_error(data, is_framed=True):
+        is_several = not line.endswith(data) and raw_data.is_payload(data)
+        if is_several or raw_data.is_chunk_or_done(data) or raw_data.is_error(data, is_framed=True):
             self._fail(InvalidChunkError(f"{raw_data.LINE_ENDS_LOST}: {excerpt_of(line)}", position=0))
 
     def _read_start(self) -> None:
