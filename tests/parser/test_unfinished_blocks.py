@@ -101,6 +101,7 @@ LINES = {
     "a comment and no chunk": COMMENT + b'data: {"choices": [], "prompt_filter_results": []}\n\n' + COMMENT + HI,
     "an id": b"id: 1\n" + HI + b"id: 2\n" + STOP,
     "a time": b"retry: 3000\n" + HI + DONE,
+    "a time with each event": b"retry: 3000\n" + HI + b"retry: 3000\n" + STOP,
     "a BOM": b"\xef\xbb\xbf" + COMMENT + HI,
 }
 

@@ -27,7 +27,7 @@ MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begi
 _NOT_BLANK: Final = re.compile(rb"\S")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 _OTHER_LINE: Final = re.compile(rb"(?:event|id|retry)?:[^\r\n]*+")
-_END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id)?:)")
+_END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id|retry)?:)")
 NULL_LINE: Final = re.compile(rb"^[^\S\n]*+null[^\S\n]*+", re.MULTILINE)
 _KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # in one step
 _BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
