@@ -146,7 +146,7 @@ def is_bare_error(line: bytes | bytearray) -> bool:
 def _is_payload(line: bytes) -> bool:
     """Whether a line begins as an object of JSON, with more than its brace, or is `[DONE]`.
 
-    A blank before it is that between `data:`, on the line before, and its value.
+    There may be a blank before it: if a line end comes after `data:`, the blank after that begins the next line.
     """
     line = line.removeprefix(b" ").rstrip()
     return (line[:1] == b"{" and line != b"{") or line == b"[DONE]"

@@ -88,13 +88,14 @@ def _wait(headers: Mapping[str, str], prefix: str) -> float | None:
 def reset_after(metadata: Any, headers: Mapping[str, str]) -> float | None:
     """Seconds until a limit is reset, from the headers that OpenRouter puts into the metadata of an error.
 
-    The time is in milliseconds since 1970. It counts from the response's own `date`, too; None if it has passed.
+    The time is in milliseconds since 1970, and is compared with the response's own `date`. None if it has passed.
     """
     sent = metadata.get("headers") if is_object(metadata) else None
     reset = seconds_in(printed(sent.get("X-RateLimit-Reset"))) if is_object(sent) else None
     now = _date(headers.get("date"))
-    wait = -1.0 if reset is None or now is None else reset / 1000 - now.timestamp()
-    return wait if wait >= 0 else None
+    if reset is None or now is None or (wait := reset / 1000 - now.timestamp()) < 0:
+        return None
+    return wait
 
 
 def _date(text: str | None) -> datetime | None:
