@@ -72,6 +72,7 @@ GROWTH = {
     "a name in pieces": Growth(lambda n: FIRST_CALL + delta(tool_calls=[fragment(0, name=KILOBYTE)]) * n),
     "a name that grows": Growth(lambda n: FIRST_CALL + b"".join(calls((0, None, "f" * size, "")) for size in range(int(10 * n**0.5)))),
     "a name that is repeated": Growth(lambda n: calls((0, "a", "f", "{}")) * n, 2**16, 900),
+    "a name that is repeated with new ids": Growth(lambda n: BIG_CALL + b"".join(calls((0, f"c{i}", "f", KILOBYTE)) for i in range(n))),
     "calls that the server ran": Growth(lambda n: b"".join(calls((i, f"srvtoolu_{i}", "f", None)) for i in range(n)), 2**16, 900),
     "objects in one call": Growth(lambda n: FIRST_CALL + calls((0, None, None, "{}")) * n, 2**16, 900),
     "blanks in one call": Growth(lambda n: FIRST_CALL + calls((0, None, None, " " * 100)) * n, 2**16, 900),
