@@ -188,7 +188,7 @@ async def test_times_are_exactly_those_of_the_pauses(of: Any) -> None:
 async def test_without_a_clock_it_waits_for_real(of: Any) -> None:
     started = time.monotonic()
     assert (await of(FakeResponse(Answer([0.02, *HELLO.events]))).read()).text == "Hello"
-    assert time.monotonic() - started >= 0.02
+    assert time.monotonic() - started >= 0.02  # at least: a busy machine only takes longer
 
 
 @pytest.mark.parametrize(

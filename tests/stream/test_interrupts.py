@@ -276,7 +276,7 @@ def interrupting_soon() -> Iterator[threading.Event]:
 
     def press() -> None:
         assert begun.wait(PATIENCE)
-        time.sleep(0.02)
+        time.sleep(0.02)  # so that it waits for the next item; wherever it comes, the result is the same
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     presser = threading.Thread(target=press, name="presser")
