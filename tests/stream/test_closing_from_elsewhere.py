@@ -399,9 +399,10 @@ async def test_reading_what_another_task_drains() -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(stream.drain, PATIENCE)
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(IncompleteStreamError) as caught:
-            await stream.read()
-        assert (caught.value.snapshot.text, stream.end) == ("Hello", None)
+        for again in (stream.read, lambda: drop_items(stream), lambda: drop_items(stream.events())):
+            with pytest.raises(StreamConsumedError, match="another task or thread") as caught:
+                await again()
+            assert (caught.value.snapshot.text, stream.end) == ("Hello", None)
         tasks.cancel_scope.cancel()
     assert stream.end is StreamEnd.CLOSED
 

@@ -113,7 +113,9 @@ class AsyncChatCompletionStream(StreamDriver):
 
         Raises:
             ChunkfoldError: The stream did not end well; the error's `snapshot` is the answer so far.
+            StreamConsumedError: Another task is reading.
         """
+        self._check_not_drained()
         if not (self._consumed or self._closed):
             while self.end is None:
                 await self._read(folding=True)

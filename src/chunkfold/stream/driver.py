@@ -265,7 +265,12 @@ class StreamDriver:
             what = f"the last read brought more events ({len(waiting)}), which chunks would skip"
             raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")
 
+    def _check_not_drained(self) -> None:
+        if self._consumed and not self._closed and self.end is None:
+            raise self._second_reader_error()
+
     def _check_not_consumed(self) -> None:
+        self._check_not_drained()
         if self._is_parsing:
             raise self._second_reader_error()
         if self._consumed or self._closed or self.end is StreamEnd.CLOSED:

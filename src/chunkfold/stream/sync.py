@@ -115,7 +115,9 @@ class ChatCompletionStream(StreamDriver):
 
         Raises:
             ChunkfoldError: The stream did not end well; the error's `snapshot` is the answer so far.
+            StreamConsumedError: Another thread is reading.
         """
+        self._check_not_drained()
         if not (self._consumed or self._closed):
             while self.end is None and not self._closed:
                 self._read(folding=True)
