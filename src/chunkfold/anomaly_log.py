@@ -7,9 +7,9 @@ from typing import Final, cast
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly, Rule
-from chunkfold.excerpts import on_one_line
+from chunkfold.excerpts import excerpt, on_one_line
 
-_DETAIL: Final = 400  # characters; callers quote values by `excerpt`, which bounds and escapes each
+_DETAIL: Final = 400  # characters
 _IDS: Final = frozenset(rule.id for rule in anomalies.RULES)
 
 
@@ -32,12 +32,14 @@ class AnomalyLog:
             for anomaly in self.entries():
                 on_first(anomaly)
 
-    def note(self, rule: Rule, detail: str = "") -> None:
-        """Count one use of a rule."""
+    def note(self, rule: Rule, detail: str = "", *quoted: object) -> None:
+        """Count one use of a rule; of each value to quote, an excerpt is shown in the place of a `{}` of the detail."""
         self.count += 1
         self._counts[rule.id] += 1
         if rule.id in self._noted:
             return
+        if quoted:
+            detail = detail.format(*map(excerpt, quoted))
         anomaly = self._noted[rule.id] = Anomaly(rule, 1, self.offset, on_one_line(detail, _DETAIL))
         if self.refused is None and rule.id in self.refused_ids:
             self.refused = anomaly

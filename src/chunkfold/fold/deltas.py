@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Final
 
 from chunkfold import anomalies
-from chunkfold.excerpts import excerpt
 from chunkfold.fold.audio import Audio
 from chunkfold.fold.blocks import Blocks, ContentParts
 from chunkfold.fold.choice_state import ChoiceState
@@ -173,8 +172,7 @@ def _add_content_list(state: ChoiceState, content: list[Any], *, has_reasoning: 
         if is_object(part) and (kind != "text" or has_more_than_text(part)):
             size += _keep_part(state, part, kind)
         if is_wrong_part(part):
-            expected = "texts or parts with a text"
-            state.log.note(anomalies.WRONG_TYPE, f"content: expected {expected}, received {excerpt(part)}")
+            state.log.note(anomalies.WRONG_TYPE, "content: expected texts or parts with a text, received {}", part)
         if text and not (kind == "reasoning" and has_reasoning):
             size += state.write("content" if kind == "text" else "reasoning", text)
     return size
@@ -197,7 +195,7 @@ def _keep_part(state: ChoiceState, part: dict[str, Any], kind: str) -> int:
 
 def _keep_tool_message(state: ChoiceState, delta: ChoiceDelta) -> int:
     """Keep a tool's message apart from the assistant's. Tool calls are the assistant's, even with a tool's role."""
-    state.log.note(anomalies.TOOL_MESSAGE, f"role {excerpt(delta.role)}")
+    state.log.note(anomalies.TOOL_MESSAGE, "role {}", delta.role)
     state.tool_messages.append(delta.model_dump(exclude_unset=True, exclude={"tool_calls"}))
     return fold_tool_calls(state, delta.tool_calls or [])
 
@@ -230,7 +228,7 @@ def _add_role(state: ChoiceState, role: str) -> None:
     elif state.role is None:
         state.role = role
     else:
-        state.log.note(anomalies.ROLE_CHANGED, excerpt(role))
+        state.log.note(anomalies.ROLE_CHANGED, "{}", role)
         if role == "assistant":  # a temporary one preceded it
             state.role = role
 

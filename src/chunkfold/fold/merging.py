@@ -117,7 +117,7 @@ def _merge_counts(
         if key not in merged and key not in _TYPED_KEYS:
             room = _MOST_KEYS - len(merged.keys() - _TYPED_KEYS) if room is None else room
             if room <= 0:
-                log.note(anomalies.TOO_MANY_KEYS, excerpt(key))
+                log.note(anomalies.TOO_MANY_KEYS, "{}", key)
                 continue
             room -= 1
         if merged is usage:
@@ -141,7 +141,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
             log.note(anomalies.WRONG_TYPE, f"usage: {excerpt(key)}: received {type(value).__name__} after a count")
         return old
     if value == 0 and isinstance(old, int | float) and old > 0:
-        log.note(anomalies.ZERO_USAGE, excerpt(key))
+        log.note(anomalies.ZERO_USAGE, "{}", key)
         return old
     return _copy_to_keep(value, log)
 

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
-from chunkfold.excerpts import excerpt
 from chunkfold.fold.choice_state import ChoiceState, FoldObserver, notify_finish, replay
 from chunkfold.fold.deltas import TEXT_RULES, brought_fields, fold_delta, fold_logprobs, fold_tool_calls
 from chunkfold.fold.footprint import Footprint, Kept
@@ -277,7 +276,7 @@ class StreamFold:
             return  # If not in this choice, then in another one (GitHub Copilot).
         for state in self.all_states():
             if outcome_of(state.finish_reason) is Outcome.TOOL_CALLS:
-                self.log.note(anomalies.CALLS_MISSING, f"choice {excerpt(state.index)}: {excerpt(state.finish_reason)}")
+                self.log.note(anomalies.CALLS_MISSING, "choice {}: {}", state.index, state.finish_reason)
 
     @property
     def snapshot(self) -> ChatCompletion:
@@ -315,9 +314,9 @@ class StreamFold:
             size = self._add_delta(state, choice.delta)
             self.output_size += size
             if size and state.is_late:
-                self.log.note(anomalies.OUTPUT_AFTER_FINISH, f"choice {excerpt(index)}")
+                self.log.note(anomalies.OUTPUT_AFTER_FINISH, "choice {}", index)
         elif message is None:
-            self.log.note(anomalies.DELTA_MISSING, f"choice {excerpt(index)}")
+            self.log.note(anomalies.DELTA_MISSING, "choice {}", index)
         if logprobs is not None:
             fold_logprobs(state, logprobs)
         if message is not None:
@@ -332,7 +331,7 @@ class StreamFold:
         if is_of_tool(vars(message)):
             self.output_size += self._add_delta(state, message)
         else:
-            self.log.note(anomalies.FULL_MESSAGE, f"choice {excerpt(state.index)}")
+            self.log.note(anomalies.FULL_MESSAGE, "choice {}", state.index)
             if state.message is None or says_something(fields_of(message)):  # an empty one at the end replaces nothing
                 state.message = message
 
@@ -342,8 +341,8 @@ class StreamFold:
             self.log.note(anomalies.EMPTY_FOR_ABSENT, "finish_reason")
             return
         if state.finish_reason is not None:
-            detail = f"choice {excerpt(state.index)}: {excerpt(finish_reason)} after {excerpt(state.finish_reason)}"
-            self.log.note(anomalies.FINISHED_TWICE, detail)
+            known = state.finish_reason
+            self.log.note(anomalies.FINISHED_TWICE, "choice {}: {} after {}", state.index, finish_reason, known)
         state.finish_reason = finish_reason
         if isinstance(draft := state.message_extra.get(DRAFT), str):
             # The last draft (CF222) is the text of a choice that finishes without another, like a whole message's.
@@ -351,7 +350,7 @@ class StreamFold:
             if state.message is None and not state.text("content"):
                 state.message = ChoiceDelta(content=draft)
         if finish_reason not in _FINISH_REASONS and outcome is not Outcome.ERROR:
-            self.log.note(anomalies.FINISH_UNUSUAL, excerpt(finish_reason))
+            self.log.note(anomalies.FINISH_UNUSUAL, "{}", finish_reason)
         if state.observer is not None and state.message is None:  # else it may add to the choice at the end
             notify_finish(state, state.observer)
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
-from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.merging import keep_unknown, merge_provider_fields
 from chunkfold.fold.text_buffer import TextBuffer
@@ -130,12 +129,12 @@ class ToolCall:
             self.has_name = True
             return self._name.write(name)
         if self.is_called(name):
-            log.note(anomalies.CALL_NAME_REPEATED, excerpt(name))
+            log.note(anomalies.CALL_NAME_REPEATED, "{}", name)
             return 0
         if self.has_text:
-            log.note(anomalies.CALL_NAME_LATE, excerpt(name))
+            log.note(anomalies.CALL_NAME_LATE, "{}", name)
             return 0
-        log.note(anomalies.CALL_NAME_IN_PIECES, excerpt(name))
+        log.note(anomalies.CALL_NAME_IN_PIECES, "{}", name)
         piece = name[self._name.tell() :] if self.grows_into(name) else name
         return self._name.write(piece)
 
@@ -165,7 +164,7 @@ class ToolCall:
         if text and self._start is not None:
             start = (self._start + text).lstrip()
             if start.startswith("{}") and without_placeholder(start) != start:
-                log.note(anomalies.ARGUMENTS_PLACEHOLDER, excerpt(self.name))
+                log.note(anomalies.ARGUMENTS_PLACEHOLDER, "{}", self.name)
             may_be_placeholder = len(start) <= _LONGEST_PLACEHOLDER and start.rstrip() in ("", "{", "{}")
             self._start = start if may_be_placeholder else None
         self.arguments.write(text)
@@ -176,11 +175,11 @@ class ToolCall:
         if self.is_custom:
             return
         if arguments.strip() == "null":
-            log.note(anomalies.EMPTY_FOR_ABSENT, f"{excerpt(self.name)}: a tool call's arguments are null")
+            log.note(anomalies.EMPTY_FOR_ABSENT, "{}: a tool call's arguments are null", self.name)
         if object_in_string(arguments) is not None:
-            log.note(anomalies.ARGUMENTS_OBJECT, f"{excerpt(self.name)}: an object in a string")
+            log.note(anomalies.ARGUMENTS_OBJECT, "{}: an object in a string", self.name)
         if _has_several_objects(arguments):
-            log.note(anomalies.ARGUMENTS_SEVERAL, f"{excerpt(self.name)}: {excerpt(arguments)}")
+            log.note(anomalies.ARGUMENTS_SEVERAL, "{}: {}", self.name, arguments)
 
     def snapshot(self) -> ChatCompletionMessageToolCall:
         """The call so far."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
-from chunkfold.excerpts import excerpt
 from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_call import ToolCall
 from chunkfold.models.chunk import ChoiceDeltaToolCall
@@ -77,7 +76,7 @@ class ToolCalls:
             name = ""
         known = self.last if index is None else at_index
         if known and name and id_ and id_ not in self._by_id and known.goes_on(name, text or ""):  # rules 2 and 3
-            self._log.note(anomalies.CALL_NAME_REPEATED, excerpt(name))
+            self._log.note(anomalies.CALL_NAME_REPEATED, "{}", name)
             name = None
         if not (known or id_ or name or has_text) and _is_empty(fragment):
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
@@ -130,10 +129,10 @@ class ToolCalls:
             call.note_arguments(self._log)
             is_for_client = not is_server_side(call.id, call.type, has_name=True) and (call.index or 0) >= 0
             if is_for_client and not call.has_name:
-                self._log.note(anomalies.CALL_NAME_MISSING, excerpt(call.id or ""))
+                self._log.note(anomalies.CALL_NAME_MISSING, "{}", call.id or "")
             if call.id is None:
                 self.bind_id(call, self.made_up_id(call))
-                self._log.note(anomalies.CALL_ID_MADE_UP, f"{excerpt(call.name)}: {call.id}")
+                self._log.note(anomalies.CALL_ID_MADE_UP, "{}: {}", call.name, call.id)
 
     def made_up_id(self, call: ToolCall) -> str:
         """The id for a call that was sent without one, distinct from those that were sent so far.
@@ -162,7 +161,7 @@ class ToolCalls:
         if id_ == "" or name == "":
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call's id or name")
         if index is None:
-            self._log.note(anomalies.CALL_INDEX_MISSING, excerpt(name or id_ or ""))
+            self._log.note(anomalies.CALL_INDEX_MISSING, "{}", name or id_ or "")
         call = self._continued(at_index, index, id_, name)
         if call is None:
             call = ToolCall(len(self.calls), is_displaced=at_index is not None)
@@ -196,7 +195,7 @@ class ToolCalls:
             if at_index is not None and at_index.id == id_:
                 return at_index
             if name and index is not None and known.index is not None and index != known.index:
-                self._log.note(anomalies.CALL_ID_REUSED, f"id {excerpt(id_)}, index {excerpt(index)}")
+                self._log.note(anomalies.CALL_ID_REUSED, "id {}, index {}", id_, index)
                 return None
             return known
         if index is None:
@@ -206,7 +205,7 @@ class ToolCalls:
             return None if is_new else last
         # Rule 4: the call bound to the index; but another name after name and arguments starts a new one.
         if at_index is not None and name and _is_another(at_index, name):
-            self._log.note(anomalies.CALL_INDEX_REUSED, f"index {excerpt(index)}, name {excerpt(name)}")
+            self._log.note(anomalies.CALL_INDEX_REUSED, "index {}, name {}", index, name)
             return None
         return at_index  # None is rule 5
 
@@ -232,7 +231,7 @@ class ToolCalls:
         call = next(filter(ToolCall.is_open, calls), None)
         if call is None:
             return left
-        self._log.note(anomalies.CALL_INDEX_CHANGED, f"index {excerpt(index)} after {excerpt(call.index)}")
+        self._log.note(anomalies.CALL_INDEX_CHANGED, "index {} after {}", index, call.index)
         if self._by_index.get(call.index) is call:
             call.left_index = call.index
         return call
@@ -244,10 +243,10 @@ class ToolCalls:
         elif not name or (at_index.id is None and not at_index.is_called_otherwise(name)):
             continued = at_index  # rule 3: it has no name, or the call has no id yet and no other name
         else:
-            self._log.note(anomalies.CALL_INDEX_REUSED, f"index {excerpt(index)}, id {excerpt(id_)}")
+            self._log.note(anomalies.CALL_INDEX_REUSED, "index {}, id {}", index, id_)
             continued = None
         if continued is not None and continued.id is not None:
-            self._log.note(anomalies.CALL_ID_FRESH, f"id {excerpt(id_)} after {excerpt(continued.id)}")
+            self._log.note(anomalies.CALL_ID_FRESH, "id {} after {}", id_, continued.id)
         return continued
 
 

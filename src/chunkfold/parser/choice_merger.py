@@ -3,7 +3,6 @@
 from itertools import filterfalse
 
 from chunkfold import anomalies
-from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk, ChunkChoice
 from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, says_something, text_of
@@ -34,7 +33,7 @@ class ChoiceMerger:
             index, is_of_answer = choice.index, not brings_tool_message(choice)
             is_finished = is_of_answer and outcome_of(choice.finish_reason) is not None
             if index:
-                self._fold.log.note(anomalies.CHOICE_INDEX_WANDERS, f"index {excerpt(index)}")
+                self._fold.log.note(anomalies.CHOICE_INDEX_WANDERS, "index {}", index)
                 vars(choice)["index"] = 0  # not by attribute: an index that was not sent does not count as sent
             if index != self._finished and (is_finished or (is_of_answer and says_something(fields_of(choice.delta)))):
                 if (state := self._fold.states.get(0)) is not None:
