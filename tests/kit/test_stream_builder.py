@@ -16,6 +16,7 @@ from built_streams import Traits, calling, calling_in_turns, counting, cut_off, 
 from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
+from linear import assert_linear
 from parsed_bodies import decoded
 
 from chunkfold import APIError, ChatCompletionStream
@@ -335,3 +336,7 @@ def test_half_a_surrogate_pair_is_escaped(text: str) -> None:
     assert read(stream.finish()).snapshot.text.endswith("😀")
     (first, *_) = decoded(event({"text": text}))
     assert json.loads(first.data) == {"text": text}
+
+
+def test_ten_times_the_pieces_cost_ten_times_as_much() -> None:
+    assert_linear(lambda n: lambda: StreamBuilder().text(*["word " * 800] * n).events, small=200)

@@ -39,7 +39,7 @@ class Writer:
         self._usage = usage
         self._begun: set[int] = set()
         self._thinking: set[int] = set()  # choices whose thoughts are content, in a tag that is open
-        self._messages: dict[int, str] = defaultdict(str)
+        self._messages: dict[int, list[str]] = defaultdict(list)  # in pieces: text that grows is copied each time
         self._written = 0  # pieces of output
         self._is_first = True  # no chunk was made yet
 
@@ -77,7 +77,7 @@ class Writer:
     def _say(self, step: Say) -> Iterator[bytes]:
         for piece in step.pieces:
             if step.kind == "content":
-                self._messages[step.choice] += piece
+                self._messages[step.choice].append(piece)
             fields = self._reasoning(piece, step.choice) if step.kind == "reasoning" else self._text(piece, step)
             if fields:
                 yield from self._output(step.choice, fields)
@@ -177,7 +177,7 @@ class Writer:
         return choice
 
     def _message(self, index: int) -> dict[str, Any]:
-        return {"role": "assistant", "content": self._messages[index]}
+        return {"role": "assistant", "content": "".join(self._messages[index])}
 
     def _chunk(self, choices: list[dict[str, Any]], *, finishes: bool = False) -> dict[str, Any]:
         chunk: dict[str, Any] = {**self._head_of(finishes=finishes), "choices": choices}
