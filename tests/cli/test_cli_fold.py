@@ -4,6 +4,7 @@ What comes of a file is compared with what `replay` gives for it, and what is pr
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from chunkfold.cli.facts import error_object
 from chunkfold.cli.folding import Folded, Job, Problem, fold
 from chunkfold.cli.workers import Lost, in_processes
 from chunkfold.recording import RecordedRead, Recording, replay
-from chunkfold.testing import DONE, StreamBuilder, delta, fragment
+from chunkfold.testing import DONE, StreamBuilder, choice, chunk, delta, fragment
 
 HAS_PROC = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="needs /proc, to find the processes that read files"
@@ -183,6 +184,17 @@ def test_json_is_utf_8_and_harmless_whatever_the_locale_is(folder: Path) -> None
     assert output.count("\n") == 1
     assert output.strip().isprintable()
     assert lines_of(output)[0]["completion"]["choices"][0]["message"]["content"] == text
+
+
+def test_a_number_that_json_does_not_have_is_null_in_every_command(folder: Path) -> None:
+    """Was once wrong: `fold` wrote -Infinity, which is no JSON."""
+    token = {"token": "a", "logprob": -math.inf}
+    (folder / "x.sse").write_bytes(chunk({**choice("stop", content="a"), "logprobs": {"content": [token]}}) + DONE)
+    for command in ("fold", "replay", "inspect"):
+        last = run(command, "--json", "x.sse").stdout.splitlines()[-1]
+        value = json.loads(last, parse_constant=pytest.fail)
+        completion = value.get("verdict", value)["completion"]
+        assert completion["choices"][0]["logprobs"]["content"][0]["logprob"] is None
 
 
 @pytest.mark.slow

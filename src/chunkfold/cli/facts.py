@@ -189,7 +189,7 @@ def result_object(result: StreamResult) -> dict[str, Any]:
         "end": result.end,
         "error": error_object(result.error),
         "anomalies": [anomaly_object(anomaly) for anomaly in result.anomalies],
-        "completion": json.loads(result.completion.model_dump_json()) if result.completion else None,
+        "completion": completion_object(result.completion),
         "timing": {
             **asdict(timing),
             "gaps": asdict(timing.gaps) if timing.gaps else None,
@@ -204,6 +204,11 @@ def result_object(result: StreamResult) -> dict[str, Any]:
 def result_json(result: StreamResult, hide: Callable[[str], str] = str) -> bytes:
     """The same as one line, without secrets."""
     return hide(json_line(result_object(result))).encode()
+
+
+def completion_object(completion: ChatCompletion | None) -> dict[str, Any] | None:
+    """A completion; a number that JSON does not have, such as a log probability of -Infinity, is null."""
+    return None if completion is None else json.loads(completion.model_dump_json())
 
 
 def error_object(error: ChunkfoldError | Problem | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chunkfold import ChatCompletion, ChatCompletionMessage, StreamEnd
-from chunkfold.cli.facts import Problem, StreamResult, calls_of, error_object, result_of
+from chunkfold.cli.facts import Problem, StreamResult, calls_of, completion_object, error_object, result_of
 from chunkfold.cli.safe import json_line, one_line, reason_of
 from chunkfold.recording import Recording, replay
 from chunkfold.recording.unpacking import unpacked
@@ -56,7 +56,7 @@ def folded(job: Job, result: StreamResult) -> Folded:
     if job.as_json:
         told: dict[str, Any] = {"file": job.file, "end": end, "error": error_object(error), "anomalies": anomalies}
         told |= {"completion": None, "snapshot": None}
-        told["completion" if end and end.complete else "snapshot"] = completion and completion.model_dump(mode="json")
+        told["completion" if end and end.complete else "snapshot"] = completion_object(completion)
         json = json_line(told)
     return Folded(job.file, end, anomalies, _excerpt(text), json)
 
