@@ -64,15 +64,15 @@ def _named(_context: click.Context, _parameter: click.Parameter, name: str) -> s
     return _file_name(name)
 
 
-def _once_from_stdin(context: click.Context, parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
+def _once_from_stdin(_context: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
     if files.count("-") > 1:
-        raise click.BadParameter('expected "-" once: standard input cannot be read again', context, parameter)
+        raise click.BadParameter('expected "-" once: standard input cannot be read again')
     return files
 
 
-def _number(context: click.Context, parameter: click.Parameter, number: float) -> float:
+def _number(_context: click.Context, _parameter: click.Parameter, number: float) -> float:
     if isnan(number):
-        raise click.BadParameter("expected a number", ctx=context, param=parameter)
+        raise click.BadParameter("expected a number")
     return number
 
 
