@@ -156,13 +156,12 @@ def _closing(response: httpx.Response) -> str:
 
 def _print(report: Report, redactor: Redactor, *, is_json: bool) -> None:
     """Print the report without secrets: as it is into a pipe, wrapped on a terminal."""
-    console = standard_output()
-    lines = [to_json(report)] if is_json else to_markdown(report, console.width if console.is_interactive else None)
-    text = redactor.clean_text("\n".join(lines))
     if is_json:
-        click.echo(text, file=console.file)
+        click.echo(redactor.clean_text(to_json(report)))
         return
-    for line in text.splitlines():
+    console = standard_output()
+    lines = to_markdown(report, console.width if console.is_interactive else None)
+    for line in redactor.clean_text("\n".join(lines)).splitlines():
         bullet = "- " if line.startswith("- ") else ""
         print_beside(console, Text(bullet), _coloured(line.removeprefix(bullet)))
 
