@@ -58,11 +58,9 @@ class Painter:
 
     def _draw(self, event: ChatCompletionEvent) -> None:
         match event:
-            case TextDelta(choice=0, delta=text) | RefusalDelta(choice=0, delta=text):
+            case TextDelta(0, text) | RefusalDelta(0, text) | AudioDelta(choice=0, transcript=text):
                 self._add(text)
-            case AudioDelta(choice=0, transcript=text):
-                self._add(text)
-            case ReasoningDelta(choice=0, delta=text):
+            case ReasoningDelta(0, text):
                 self._add(text, is_reasoning=True)
             case ToolCallStarted(choice=0, position=position, name=name):
                 self._calls[position] = Call(self._secrets.hide(name)), SecretsInPieces(self._secrets)
