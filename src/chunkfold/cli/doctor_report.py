@@ -167,7 +167,7 @@ def code(text: str) -> str:
 
 
 def _shortened(frame: Frame) -> str:
-    name = "" if frame.event in (None, "message") else f"event {one_line(frame.event or '')}: "
+    name = f"event {one_line(frame.event)}: " if frame.event and frame.event != "message" else ""
     data = one_line(frame.data[:_EXCERPT])
     return f"{name}{data}" + (f"... ({frame.size:,} bytes)" if len(frame.data) > _EXCERPT else "")
 

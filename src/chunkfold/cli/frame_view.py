@@ -155,8 +155,8 @@ class TextFrameView(FrameView):
 
 def details_of(frame: Frame) -> Iterator[str]:
     """The details of a frame, each on one line, bounded and escaped."""
-    if frame.event not in (None, "message"):
-        yield f"event {word(frame.event or '')}"
+    if frame.event and frame.event != "message":
+        yield f"event {word(frame.event)}"
     yield from map(str, frame.adds)
     if frame.error is not None:
         yield described(frame.error).replace(f"event at byte {frame.offset}: ", "", 1)
