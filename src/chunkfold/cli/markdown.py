@@ -109,7 +109,7 @@ class MarkdownRows:
         if end <= self._parsed or (self._parsed > _LOOK and end < self._parsed * 1.5):
             return None
         tokens = self._parse(self._source[:end])
-        starts = [place for place in range(len(tokens)) if _begins(tokens, place)]
+        starts = [place for place, token in enumerate(tokens) if _begins(token)]
         last = next((place for place in starts if tokens[place].type == "fence"), starts[-1] if starts else 0)
         if not tokens or (not _first_line(tokens[last]) and tokens[last].type != "fence"):
             self._parsed = end
@@ -317,12 +317,9 @@ def _emphasis(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - markd
     return is_found
 
 
-def _begins(tokens: Sequence[Token], place: int) -> bool:
+def _begins(token: Token) -> bool:
     """Whether a block begins here, or an item of a list that is not inside another block."""
-    token = tokens[place]
-    if token.type == "list_item_open" and token.level == 1:
-        return tokens[place - 1].type != "blockquote_open"
-    return token.level == 0 and token.nesting >= 0
+    return (token.level == 0 and token.nesting >= 0) or (token.level == 1 and token.type == "list_item_open")
 
 
 def _first_line(token: Token) -> int:
@@ -330,23 +327,19 @@ def _first_line(token: Token) -> int:
 
 
 def _whole(tokens: list[Token], end: int) -> list[Token]:
-    """The tokens before that place; a list that is open there is closed."""
-    if tokens[end].type != "list_item_open":
-        return tokens[:end]
-    closing = tokens[-1] if tokens[-1].level == 0 else next(token for token in reversed(tokens) if token.level == 0)
-    return [*tokens[:end], closing]
+    """The tokens before the last block, or before the last item of a list, which is closed."""
+    return tokens[:end] + (tokens[-1:] if tokens[end].type == "list_item_open" else [])
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Block by block, and a list item by item."""
     block: list[Token] = []
     for token in tokens:
-        if token.level == 0 and token.nesting < 0 and block and block[-1].type.endswith("list_open"):
+        if token.level == 0 and token.nesting < 0 and block[-1].type.endswith("list_open"):
             block = []  # the end of a list whose items were all returned
             continue
         block.append(token)
-        is_item = token.type == "list_item_close" and token.level == 1 and block[0].type.endswith("list_open")
-        if is_item:
+        if token.level == 1 and token.type == "list_item_close":
             opening = block[0]
             yield [*block, Token(opening.type.replace("open", "close"), opening.tag, -1)]
             block = [opening.copy()]
