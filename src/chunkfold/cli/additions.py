@@ -108,15 +108,14 @@ def _of_event(event: ChatCompletionEvent) -> Iterator[Addition]:  # noqa: C901 -
 def _beyond_events(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEvent]]) -> Iterator[Addition]:
     for choice in chunk.choices:
         index, delta = choice.index, choice.delta
-        if role := getattr(delta, "role", None):
-            yield Addition("role", str(role), choice=index)
+        if delta.role:
+            yield Addition("role", str(delta.role), choice=index)  # a wrong type is kept as it was sent
         if choice.message is not None:
             yield Addition("whole message", choice=index)
-        fragments: Any = getattr(delta, "tool_calls", None)
-        if is_list(fragments) and not told & {ToolCallStarted, ToolCallArgumentsDelta}:
-            yield from (named for fragment in fragments for named in _named(fragment, index))
+        if delta.tool_calls and not told & {ToolCallStarted, ToolCallArgumentsDelta}:
+            yield from (named for fragment in delta.tool_calls for named in _named(fragment, index))
         if choice.finish_reason and ChoiceFinished not in told:
-            yield Addition("finish reason", str(choice.finish_reason), choice=index)
+            yield Addition("finish reason", choice.finish_reason, choice=index)
         tokens = getattr(choice.logprobs, "content", None)
         if is_list(tokens) and tokens:
             yield Addition("log probabilities", choice=index, note=f"{len(tokens)} tokens")
@@ -124,16 +123,16 @@ def _beyond_events(chunk: ChatCompletionChunk, told: set[type[ChatCompletionEven
         yield Addition("usage", note="nothing new")
 
 
-def _named(fragment: Any, choice: int) -> Iterator[Addition]:
+def _named(fragment: ChoiceDeltaToolCall, choice: int) -> Iterator[Addition]:
     """A fragment that names a call before its arguments arrive."""
-    part: Any = getattr(fragment, "function", None) or getattr(fragment, "custom", None)
-    name = str(getattr(part, "name", None) or "")
-    if isinstance(fragment, ChoiceDeltaToolCall) and (name or fragment.id):
+    part = fragment.function or fragment.custom
+    name = (part and part.name) or ""
+    if name or fragment.id:
         yield Addition("call named" if name else "call", name, choice=choice, note=_id(fragment.id))
 
 
-def _id(value: Any) -> str:
-    return f"id {word(str(value))}" if value else "without an id"
+def _id(id_: str | None) -> str:
+    return f"id {word(id_)}" if id_ else "without an id"
 
 
 def tokens_of(usage: CompletionUsage) -> str:
