@@ -73,7 +73,7 @@ def _recorded(request: ChatRequest, view: AnswerView) -> Recording:
             with painter, suppress(Exception, KeyboardInterrupt):  # the recording says how it ended
                 is_over = _read(recorder, parser, painter)
     recording = replace(recorder.recording, progress_timeout=request.read_timeout)
-    if is_over and recording.error in (DeadlineReachedError.__name__, "ReadTimeout", "TimeoutError"):
+    if is_over and recording.error in (DeadlineReachedError.__name__, "ReadTimeout"):
         return replace(recording, end="left", error="")  # this side stopped waiting
     return recording
 
