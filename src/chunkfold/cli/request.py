@@ -136,7 +136,7 @@ def chat_request(
 def _prompt(given: str | None) -> str:
     """The prompt given as an argument, followed by piped input."""
     piped = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
-    parts = [part for part in ("" if given in (None, "-") else given, piped) if part and part.strip()]
+    parts = [part for part in (given if given != "-" else "", piped) if part and part.strip()]
     if not parts:
         raise click.UsageError("expected a prompt, as an argument or on standard input")
     return "\n\n".join(parts)
