@@ -113,6 +113,12 @@ KINDS = [
         "call 0 started f (without an id); call 0 arguments '{}'",
     ),
     (Kind.USAGE, chunk(usage={"prompt_tokens": 1}), "usage (prompt 1, completion not sent, total not sent)"),
+    (Kind.USAGE, chunk(usage={"prompt_tokens": 1}) * 2, "usage (nothing new)"),
+    (
+        Kind.CHUNK,
+        delta(tool_calls=[fragment(0, "a", "f", "{")]) + delta("tool_calls"),
+        "call 0 done (its arguments do not parse); finish reason tool_calls",
+    ),
     (Kind.PING, event("null"), "'null'"),
     (Kind.PING, event(": ping"), "': ping'"),
     (Kind.FOREIGN, HI + event("1", "a b"), "event 'a b'; '1'"),
@@ -141,6 +147,21 @@ def test_what_a_frame_is_and_adds(kind: Kind, body: bytes, adds: str) -> None:
     assert told.startswith(kind)
     assert told.removeprefix(kind).strip().startswith(adds)
     assert len(adds) < 100 or told.endswith(adds)
+
+
+@each_case(
+    ("body", "told"),
+    [
+        (StreamBuilder().error("m", code=503).body, "yes"),
+        (
+            StreamBuilder().text("Hi").error("m", code=503).body,
+            "no, since output had arrived (a retry would repeat it)",
+        ),
+        (StreamBuilder().error("m", code=400).body, "no"),
+    ],
+)
+def test_whether_to_retry_is_told(body: bytes, told: str) -> None:
+    assert f"\nretryable: {told}\n" in inspect("-", body=body).stdout
 
 
 def test_a_limit_that_is_passed_is_told() -> None:
