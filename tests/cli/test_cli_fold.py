@@ -297,10 +297,6 @@ def test_a_bar_shows_how_far_long_work_is_and_goes(folder: Path) -> None:
 # Leaving, and dying
 
 
-def first_line_of(process: subprocess.Popen[str]) -> str:
-    return process.stdout.readline()
-
-
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """The processes that read files; Linux only."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
@@ -318,7 +314,7 @@ def fifo(folder: Path) -> str:
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_ends_all_processes_and_tells_what_had_come(fifo: str, jobs: str) -> None:
     with started("fold", "--jobs", jobs, "a.sse", fifo, "b.sse") as process:
-        assert first_line_of(process) == "a.sse  finished     Hello you\n"
+        assert process.stdout.readline() == "a.sse  finished     Hello you\n"
         workers = workers_of(process)
         assert len(workers) == (2 if jobs == "2" else 0)
         output, errors, code = press_ctrl_c(process)
@@ -331,7 +327,7 @@ def test_ctrl_c_ends_all_processes_and_tells_what_had_come(fifo: str, jobs: str)
 @HAS_PROC
 def test_a_process_that_dies_costs_its_file_alone(fifo: str) -> None:
     with started("fold", "--json", "--jobs", "2", "a.sse", fifo, "b.sse", "c.sse") as process:
-        first_line_of(process)
+        process.stdout.readline()
         for pid in workers_of(process):  # one reads, the other has nothing to do any more
             os.kill(pid, signal.SIGKILL)
         output, errors = process.communicate(timeout=PATIENCE)
