@@ -1,7 +1,6 @@
 """The command line, as a user sees it: in a pipe, on a terminal, and without its extra."""
 
 import errno
-import importlib.metadata
 import json
 import math
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_command import KEY
 from command_line import (
     COMMAND,
     NEEDS_SIGNALS,
@@ -185,9 +185,6 @@ def test_a_file_that_does_not_fit_into_memory_is_one_line(
     assert (result.exit_code, "Traceback" in result.shown) == (1, False)
 
 
-KEY = "sk-marked-0123456789abcdef"
-
-
 @pytest.mark.parametrize("command", [("chat", "Hi"), ("record", "Hi", "-o", "OUT"), ("inspect", "Hi"), ("doctor",)])
 def test_no_response_is_one_line_without_a_key(command: tuple[str, ...], tmp_path: Path) -> None:
     name, *arguments = (argument.replace("OUT", str(tmp_path / "answer.jsonl")) for argument in command)
@@ -270,7 +267,6 @@ def test_the_commands_are_listed() -> None:
     assert result.stdout.startswith("Usage: chunkfold ")
     assert "\n    chunkfold demo  " in result.stdout
     assert all(f"\n  {name}  " in result.stdout for name in chunkfold.commands)
-    assert run("demo", "--help").exit_code == 0
 
 
 def test_without_a_command_the_help_is_an_error() -> None:
@@ -323,10 +319,6 @@ def test_errors_and_lists_are_wrapped_between_words_on_a_terminal() -> None:
     assert shown[-3:-1] == ["Error: URL: expected http://HOST[:PORT]/..., did", "you mean http://127.0.0.1:9/v1?"]
     shown = on_a_terminal("doctor", "--list", width=50).rows
     assert shown[2:4] == ["parallel-tools     two calls of a tool in one", "                   answer"]
-
-
-def test_version() -> None:
-    assert run("--version").stdout == f"chunkfold, version {importlib.metadata.version('chunkfold')}\n"
 
 
 def test_the_version_of_the_sources_alone_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
