@@ -67,10 +67,9 @@ def described(error: ChunkfoldError) -> str:
 
 def retryable(error: ChunkfoldError) -> str:
     """Whether to retry, in words."""
-    if not error.retryable and is_retryable(error, after_output=True):
-        return "no, since output had arrived (a retry would repeat it)"
-    wait = "" if error.retry_after is None else f", after {error.retry_after:g} s"
-    return f"yes{wait}" if error.retryable else "no"
+    if error.retryable:
+        return "yes" if error.retry_after is None else f"yes, after {error.retry_after:g} s"
+    return "no, since output had arrived (a retry would repeat it)" if is_retryable(error, after_output=True) else "no"
 
 
 def _received(inspection: Inspection) -> str:
