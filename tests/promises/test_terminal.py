@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from typing import Any
 
 import pytest
@@ -64,15 +64,12 @@ def shown_of(reads: list[bytes], *, is_terminal: bool) -> str:
     """What the command line writes of a stream: as it comes, then what there is to say of it."""
     console = on_a_console(is_terminal)
     assert isinstance(console.file, io.StringIO)
-    view, failure = LiveView(console) if is_terminal else TextView(console.file), None
+    view = LiveView(console) if is_terminal else TextView(console.file)
     stream = ChatCompletionStream(reads)
     with redirect_stderr(console.file):
-        try:
-            with view, Painter(view, stream) as painter:
-                painter.draw()
-        except ChunkfoldError as error:
-            failure = error
-        result = result_of(stream, failure)
+        with suppress(ChunkfoldError), view, Painter(view, stream) as painter:
+            painter.draw()
+        result = result_of(stream)
         view.show_facts(footer(result))
     if result.error is not None:
         console.file.write(error_line(result) + "\n")

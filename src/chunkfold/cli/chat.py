@@ -73,4 +73,5 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[StreamResult, bool]:
             error = failure
     if stream is None:
         return StreamResult(error), has_left
-    return result_of(stream, error), has_left and stream.end in (None, StreamEnd.CLOSED)
+    result = result_of(stream)._replace(error=error)  # to leave is no error here
+    return result, has_left and stream.end in (None, StreamEnd.CLOSED)

@@ -67,15 +67,10 @@ class StreamResult(NamedTuple):
     is_timed: bool = True  # whether the times are meaningful; those of a plain body are not
 
 
-def result_of(
-    source: ChatCompletionParser | ChatCompletionStream,
-    error: ChunkfoldError | Problem | None,
-    *,
-    is_timed: bool = True,
-) -> StreamResult:
+def result_of(source: ChatCompletionParser | ChatCompletionStream, *, is_timed: bool = True) -> StreamResult:
     """The result of a stream that has ended, or was left."""
     return StreamResult(
-        error, source.end, source.snapshot, source.anomalies, source.timing, source.request_id, is_timed
+        source.error, source.end, source.snapshot, source.anomalies, source.timing, source.request_id, is_timed
     )
 
 

@@ -42,7 +42,7 @@ def fold(job: Job) -> Folded:
     try:
         with Path(job.file).open("rb") if job.data is None else BytesIO(job.data) as file:
             parser = replay(Recording.loads(b"".join(unpacked(file))))
-        return folded(job, result_of(parser, parser.error))
+        return folded(job, result_of(parser))
     except Exception as error:  # noqa: BLE001 - one bad file must not end the run, whatever is wrong with it
         return folded(job, StreamResult(Problem(type(error).__name__, reason_of(error))))
 

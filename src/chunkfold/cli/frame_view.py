@@ -89,7 +89,7 @@ class JsonFrameView(FrameView):
     def verdict(self, inspection: Inspection) -> None:
         """Write the last line: the object of every command, and the counts."""
         parser = inspection.parser
-        verdict = result_object(result_of(parser, parser.error, is_timed=self.timed)) | {
+        verdict = result_object(result_of(parser, is_timed=self.timed)) | {
             "exit_code": exit_code(parser.end),
             "frames": inspection.frames,
             "events": inspection.events,

@@ -42,7 +42,7 @@ def record(url: str | None, prompt: str | None, *, output: str, is_shown: bool, 
     data = recording.dumps()
     write(data, output)
     parser = replay(Recording.loads(data))  # so that a replay of the file gives the same facts
-    result = result_of(parser, parser.error)
+    result = result_of(parser)
     if is_shown:
         view.show_facts(footer(result))
     say(f"{_summary(recording, output)}; ended: {parser.end}")

@@ -52,7 +52,7 @@ def _show(recording: Recording, speed: float, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         parser.leave()
         is_left = True
-    result = result_of(parser, parser.error, is_timed=recording.is_timed)
+    result = result_of(parser, is_timed=recording.is_timed)
     if as_json:
         click.echo(result_json(result))
     else:
