@@ -15,8 +15,8 @@ from chunkfold.cli.facts import error_line, footer
 from chunkfold.cli.request import ChatRequest
 from chunkfold.testing import Answer, Dialect, FakeProvider, StreamBuilder
 
-QUESTION: Final = "I have to be in Porto on Friday by seven, and need a room for two nights."
-FOLLOW_UP: Final = "Book the train. And where is the hotel?"
+_QUESTION: Final = "I have to be in Porto on Friday by seven, and need a room for two nights."
+_FOLLOW_UP: Final = "Book the train. And where is the hotel?"
 
 _REASONING: Final = """\
 Two things are asked for: a train from Lisbon that arrives before 19:00, and a room for two nights.
@@ -44,18 +44,20 @@ _FRAGMENT: Final = 7  # characters of a tool call's arguments in one chunk
 def demo(speed: float) -> None:
     """Ask the provider twice, and show the answers."""
     with FakeProvider(*scripted_answers(speed)) as provider:
-        show("1. Reasoning, text, and two tool calls at once", provider.url, QUESTION)
-        show("2. The connection breaks", provider.url, QUESTION, FOLLOW_UP)
+        _show("1. Reasoning, text, and two tool calls at once", provider.url, _QUESTION)
+        _show("2. The connection breaks", provider.url, _QUESTION, _FOLLOW_UP)
 
 
-def show(title: str, url: str, *questions: str) -> None:
+def _show(title: str, url: str, *questions: str) -> None:
     """Send the request and show the answer as `chat` does."""
     is_piped = not sys.stdout.isatty()
     say(f"\n{title}", "bold", err=is_piped)
     say(f"you: {questions[-1]}\n", err=is_piped)
+    messages = [{"role": "user", "content": question} for question in questions]
+    body = {"model": "demo-model", "messages": messages, "stream_options": {"include_usage": True}}
     view = answer_view("demo-model")
     # The provider is on this machine, so no proxy from the environment is used.
-    result, has_left = ask(ChatRequest(url, request(*questions), {}, uses_proxy=False), view)
+    result, has_left = ask(ChatRequest(url, body, {}, uses_proxy=False), view)
     if has_left:
         raise KeyboardInterrupt
     if is_piped:
@@ -63,12 +65,6 @@ def show(title: str, url: str, *questions: str) -> None:
     view.show_facts(footer(result))
     if result.error is not None:
         say(error_line(result), err=is_piped)
-
-
-def request(*questions: str) -> dict[str, Any]:
-    """The body of a request, as OpenAI's API takes it."""
-    messages = [{"role": "user", "content": question} for question in questions]
-    return {"model": "demo-model", "messages": messages, "stream_options": {"include_usage": True}}
 
 
 def scripted_answers(speed: float = 1.0) -> list[Answer]:
