@@ -90,8 +90,7 @@ def _reason(request: ChatRequest, error: Exception) -> str:
     else:
         reason = waited(error, request) or re.sub(r"\[Errno -?\d+\] ", "", reason_of(error))
     clean_text = request.redactor.clean_text
-    where = clean_text(bare_url(request.url))
-    return one_line(f"no response{where and f' from {where}'}: {clean_text(reason)}")
+    return one_line(f"no response from {clean_text(bare_url(request.url))}: {clean_text(reason)}")
 
 
 def waited(error: object, request: ChatRequest) -> str:
