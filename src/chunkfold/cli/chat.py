@@ -73,5 +73,5 @@ def ask(request: ChatRequest, view: AnswerView) -> tuple[StreamResult, bool]:
             error = failure
     if stream is None:
         return StreamResult(error), has_left
-    result = result_of(stream)._replace(error=error)  # to leave is no error here
+    result = result_of(stream)._replace(error=error)  # None if the user left
     return result, has_left and stream.end in (None, StreamEnd.CLOSED)
