@@ -241,6 +241,14 @@ def test_a_plain_body_is_a_recording(body: bytes, tmp_path: Path) -> None:
     assert Recording.load(tmp_path / "body.sse") == recorded_reads((0.0, body))
 
 
+def test_a_buffer_that_is_used_again_is_copied() -> None:
+    """Was once wrong: a plain body in a bytearray was kept as that."""
+    buffer = bytearray(HELLO)
+    recorded = Recording.loads(buffer)
+    buffer.clear()
+    assert recorded == recorded_reads((0.0, HELLO))
+
+
 def test_an_empty_file_is_an_empty_body() -> None:
     assert Recording.loads(b"") == Recording(())
     assert replay(Recording.loads(b"")).end is StreamEnd.EMPTY

@@ -95,7 +95,7 @@ class Recording(ShortRepr):
             ValueError: It is a recording whose version or one of whose lines is unknown.
         """
         check_instance("data", data, (bytes, bytearray), "bytes")
-        return Recording(**loads(data))
+        return Recording(**loads(bytes(data)))
 
     def dumps(self) -> bytes:
         """The bytes of its file."""
