@@ -1,7 +1,7 @@
 """Fold the bytes of one record into its row. A fault in a record is reported in its row and never raises.
 
-A process that folds a billion records meets every kind of fault. A completion already has no value of a wrong type; one
-that no column can hold, such as a number beyond 64 bits, is left out here.
+A process that folds a billion records meets every kind of fault. A completion already has no value of a wrong type and
+no half characters; a number beyond 64 bits, which no column can hold, is left out here.
 """
 
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error
     status, code = (error.status_code, error.code) if isinstance(error, APIError) else (None, None)
     return {
         "size": size,
-        "url": _text(recording.url or None),
+        "url": well_formed(recording.url) or None,
         "ending": None if parser.end is None else parser.end.value,
         "complete": parser.end is not None and parser.end.complete,
         "error_type": None if error is None else type(error).__name__,
@@ -117,15 +117,15 @@ def _message(completion: ChatCompletion) -> Message:
     choices = completion.choices
     messages = [choice.message for choice in choices]
     return {
-        "id": _text(completion.id),
-        "model": _text(completion.model),
+        "id": completion.id,
+        "model": completion.model,
         "created": _integer(completion.created),
         "choices": [_integer(choice.index) for choice in choices],
-        "finish_reasons": [_text(choice.finish_reason) for choice in choices],
+        "finish_reasons": [choice.finish_reason for choice in choices],
         "outcomes": [None if choice.outcome is None else choice.outcome.value for choice in choices],
-        "texts": [_text(message.content) for message in messages],
-        "reasonings": [_text(message.reasoning) for message in messages],
-        "refusals": [_text(message.refusal) for message in messages],
+        "texts": [message.content for message in messages],
+        "reasonings": [message.reasoning for message in messages],
+        "refusals": [message.refusal for message in messages],
         "tool_calls": [call for choice in choices for call in _tool_calls(choice)],
     }
 
@@ -134,10 +134,10 @@ def _tool_calls(choice: Choice) -> Iterator[ToolCall]:
     for call in choice.message.tool_calls:
         yield {
             "choice": _integer(choice.index),
-            "id": _text(call.id),
-            "type": _text(call.type),
-            "name": _text(call.name or None),
-            "arguments": _text(call.arguments),
+            "id": call.id,
+            "type": call.type,
+            "name": call.name or None,
+            "arguments": call.arguments,
         }
     legacy = choice.message.function_call
     if legacy is not None:
@@ -145,8 +145,8 @@ def _tool_calls(choice: Choice) -> Iterator[ToolCall]:
             "choice": _integer(choice.index),
             "id": None,
             "type": "function_call",
-            "name": _text(legacy.name),
-            "arguments": _text(legacy.arguments),
+            "name": legacy.name,
+            "arguments": legacy.arguments,
         }
 
 
@@ -178,11 +178,6 @@ def _timing(recording: Recording, noted: StreamTiming, completion_tokens: int | 
         "gap_longest_seconds": None if gaps is None else gaps.longest,
         "tokens_per_second": timing.tokens_per_second(completion_tokens),
     }
-
-
-def _text(value: str | None) -> str | None:
-    """The text as every encoding can write it, None if there is none."""
-    return None if value is None else well_formed(value)
 
 
 def _integer(value: int | None) -> int | None:
