@@ -6,18 +6,18 @@ screen.
 However many chunks there are, a chart has at most a few hundred places; events in the same place are added up.
 """
 
-import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
+from math import floor
 from typing import Final
 
 from chunkfold.excerpts import counted
 from chunkfold.models.html import Html, joined, tag
 from chunkfold.parser.timing import Gaps
 from chunkfold.report.facts import Kind, StreamFacts
-from chunkfold.report.units import duration, short, steps_up_to, ticks
+from chunkfold.report.units import duration, round_step, short, steps_up_to, ticks
 
 _FEW: Final = 2  # bins, or fewer, that show too little of the lengths of gaps
 _SPREAD: Final = 3  # the longest of even gaps is at most this many times the shortest
@@ -101,12 +101,12 @@ def phase_strip(facts: StreamFacts, seconds: float) -> Html:
 
 def growth(facts: StreamFacts) -> Html:
     """The cumulative characters over time: an area for each kind, stacked."""
-    areas: list[Html] = []
+    grown = {kind: _cumulated(facts, kind) for kind in GROWING}
+    total = sum(sums[-1] for sums in grown.values())
     below = [0] * (_PLACES + 1)
-    total = sum(sum(mark.brought.get(kind, 0) for kind in GROWING) for mark in facts.marks)
+    areas: list[Html] = []
     parts: list[str] = []
-    for kind in GROWING:
-        sums = _cumulated(facts, kind)
+    for kind, sums in grown.items():
         if sums[-1]:
             above = [low + more for low, more in zip(below, sums, strict=True)]
             areas.append(_path(_area(below, above, total), css_name(kind)))
@@ -177,10 +177,8 @@ def _binned(lengths: Sequence[float]) -> tuple[list[float], list[int]]:
 
 def _evenly_binned(ordered: Sequence[float]) -> tuple[list[float], list[int]]:
     """The same in steps of equal length, for gaps so even that steps of 1, 2, 5 would show nothing."""
-    least = (ordered[-1] - ordered[0]) / _EVEN
-    power = 10 ** math.floor(math.log10(least))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
-    first, last = math.floor(ordered[0] / step), math.floor(ordered[-1] / step) + 1
+    step = round_step((ordered[-1] - ordered[0]) / _EVEN)
+    first, last = floor(ordered[0] / step), floor(ordered[-1] / step) + 1
     edges = [round(place * step, 9) for place in range(first, last + 1)]
     inner = [bisect_left(ordered, edge) for edge in edges[1:-1]]
     return edges, [high - low for low, high in pairwise([0, *inner, len(ordered)])]

@@ -190,7 +190,7 @@ class _Reader:
                 self.marks.append(Mark(read.at, {Kind.OTHER: 0}, len(read.data), is_chunk=False))
         self._now = recording.seconds
         conclude(self.parser, recording)
-        rest = self._brought(())
+        rest = self._brought([])
         if rest:  # what no event reported, such as a whole completion as JSON
             self._note(Mark(self._now, rest, 0, is_chunk=True))
 
@@ -203,7 +203,7 @@ class _Reader:
         if mark.is_chunk and (not self.starts or mark.at > self.starts[-1]):
             self.starts.append(mark.at)
 
-    def _brought(self, chunks: "list[ChatCompletionChunk] | tuple[()]") -> dict[Kind, int]:
+    def _brought(self, chunks: list[ChatCompletionChunk]) -> dict[Kind, int]:
         brought: dict[Kind, int] = {}
         for kind, characters in (*self._of_events(), *(each for chunk in chunks for each in _of_chunk(chunk))):
             brought[kind] = brought.get(kind, 0) + characters
@@ -241,11 +241,10 @@ def _of_chunk(chunk: ChatCompletionChunk) -> Iterator[tuple[Kind, int]]:
     if vars(chunk).get("usage") is not None:  # not by attribute, which may be a value of a wrong type
         yield Kind.USAGE, 0
     for choice in chunk.choices:
-        delta: Any = choice.delta  # it may be of a wrong type
-        calls = getattr(delta, "tool_calls", None)
+        calls: Any = choice.delta.tool_calls  # these may be of a wrong type
+        legacy: Any = choice.delta.function_call
         if is_list(calls) and calls:
             yield Kind.TOOL_CALL, 0
-        legacy = getattr(delta, "function_call", None)
         if legacy is not None:
             arguments = getattr(legacy, "arguments", None)
             yield Kind.TOOL_CALL, len(arguments) if isinstance(arguments, str) else 0

@@ -213,7 +213,7 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
 def _growth(facts: StreamFacts) -> Iterator[Html]:
     if not facts.is_timed:
         return
-    came = [kind for kind in GROWING if facts.totals().get(kind, (0, 0))[1]]
+    came = [kind for kind, (_, characters) in facts.totals().items() if kind in GROWING and characters]
     if came:
         items = (tag("li", swatch(css_name(kind)), str(kind)) for kind in came)
         legend = tag("ul", *items, class_="legend")

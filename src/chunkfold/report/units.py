@@ -31,9 +31,14 @@ def short(number: int) -> str:
 
 def ticks(most: float, wanted: int) -> list[float]:
     """Round values from 0 up to a positive maximum, about as many as requested."""
-    power = 10.0 ** floor(log10(most / wanted))
-    step = next(factor * power for factor in (*_STEPS, 10) if factor * power * wanted >= most * 0.999)
+    step = round_step(most / wanted * 0.999)
     return [step * number for number in range(floor(most / step * 1.000001) + 1)]
+
+
+def round_step(least: float) -> float:
+    """1, 2 or 5 times a power of ten: the first that is not below a positive number."""
+    power = 10.0 ** floor(log10(least))
+    return next(factor * power for factor in (*_STEPS, 10) if factor * power >= least)
 
 
 def steps_up_to(most: float) -> Iterator[float]:
