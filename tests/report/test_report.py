@@ -7,14 +7,14 @@ their alternatives, and that nothing hostile became an element. How it looks is 
 import json
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
 from cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_recordings import CUT, EVERY, HOSTILE_RECORDING, PLAIN, REFUSED, WHOLE, long_recording, recording
+from made_recordings import CUT, EVERY, HOSTILE_RECORDING, KEEP_ALIVE, PLAIN, REFUSED, WHOLE, long_recording, recording
 from made_streams import STREAMS, Stream
 from shown_html import ACTING, ShownHtml
 
@@ -23,7 +23,7 @@ from chunkfold.recording import RecordedRead, Recording, replay
 from chunkfold.report import Kind, Stall, StreamFacts, facts_of, page, trace
 from chunkfold.report.facts import MOST_STALLS
 from chunkfold.report.units import duration, short, steps_up_to, ticks
-from chunkfold.testing import DONE, chunk, delta
+from chunkfold.testing import DONE, chunk, delta, usage
 
 TAGS = {
     *("html", "head", "meta", "link", "title", "style", "body", "header", "main", "footer", "section", "div", "span"),
@@ -66,6 +66,9 @@ def test_a_chunk_late_in_a_large_read_is_no_stall() -> None:
     assert facts_of(stream, "large").end is replay(stream).end is StreamEnd.FINISHED
 
 
+CALL_ALONE = {"id": "call_1", "type": "function", "function": {"name": "look_up"}}
+
+
 @each_case(
     ("recorded", "totals"),
     [
@@ -73,6 +76,12 @@ def test_a_chunk_late_in_a_large_read_is_no_stall() -> None:
         (EVERY["an old function call"], {Kind.TOOL_CALL: (1, 2)}),
         (EVERY["a whole completion"], {Kind.TEXT: (1, 2)}),
         (recording((0.1, chunk(usage="none"))), {Kind.OTHER: (1, 0)}),
+        (recording((0.1, chunk(usage=usage(1, 2))), (0.2, chunk(usage=usage(1, 2)))), {Kind.USAGE: (2, 0)}),
+        (
+            recording((0.1, chunk({"message": {"tool_calls": [CALL_ALONE]}, "finish_reason": "stop"}))),
+            {Kind.OTHER: (1, 0), Kind.TOOL_CALL: (1, 0)},
+        ),
+        (recording((0.1, b"\n" + KEEP_ALIVE), (0.2, DONE), (0.3, KEEP_ALIVE)), {Kind.OTHER: (2, 0)}),
     ],
 )
 def test_totals_count_events_and_characters_of_each_kind(recorded: Recording, totals: Any) -> None:
@@ -98,9 +107,10 @@ def test_a_stall_is_a_quarter_of_a_second_and_ten_medians_long() -> None:
 
 
 def test_of_many_stalls_the_longest_are_told_in_order() -> None:
-    facts = told(long_recording(22 * 300))
+    pauses = [pause for number in range(22) for pause in (*[0.01] * 20, 0.3 + number)]
+    facts = told(recording(*((at, delta(content="a")) for at in accumulate(pauses)), seconds=999.0))
+    assert [stall.seconds for stall in facts.stalls] == [0.3 + number for number in range(2, 22)]
     assert len(facts.stalls) == MOST_STALLS
-    assert [stall.at for stall in facts.stalls] == sorted(stall.at for stall in facts.stalls)
     assert "Of the stalls the 20 longest are shown." in ShownHtml(page([facts])).text
 
 

@@ -7,6 +7,7 @@ decodes the bytes: the parser reports each event, and what changed in it since t
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import nlargest
 from itertools import pairwise
 from statistics import median_low
 from typing import Any, Final
@@ -131,9 +132,7 @@ class StreamFacts:
     def tokens_per_second(self) -> float | None:
         """The rate from the first output to the last chunk; None unless times and usage are known."""
         usage = self.completion.usage
-        if usage is None or not self.is_timed:
-            return None
-        return self.timing.tokens_per_second(usage.completion_tokens)
+        return None if usage is None else self.timing.tokens_per_second(usage.completion_tokens)
 
     def totals(self) -> dict[Kind, tuple[int, int]]:
         """For each kind: the number of events and the number of characters."""
@@ -255,5 +254,4 @@ def _stalls(starts: list[float], gaps: list[float]) -> list[Stall]:
         return []
     long = max(_SHORTEST_STALL, _STALL_MEDIANS * median_low(gaps))
     found = [Stall(at, seconds) for at, seconds in zip(starts, gaps, strict=False) if seconds >= long]
-    longest = sorted(found, key=lambda stall: -stall.seconds)[:MOST_STALLS]
-    return sorted(longest, key=lambda stall: stall.at)
+    return sorted(nlargest(MOST_STALLS, found, key=lambda stall: stall.seconds), key=lambda stall: stall.at)

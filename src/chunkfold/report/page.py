@@ -6,6 +6,7 @@ own style.
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from heapq import nlargest
 from importlib.resources import files
 from typing import Final
 
@@ -204,7 +205,7 @@ def _gaps(facts: StreamFacts) -> Iterator[Html]:
     parts = [tag("div", tag("div", histogram(facts.gaps, gaps)), tag("table", *numbers), class_="gaps")]
     note = "From each read that brought a chunk to the next one. Each bar begins at the time below it."
     if facts.stalls:
-        stalls = sorted(facts.stalls, key=lambda stall: -stall.seconds)[:5]
+        stalls = nlargest(5, facts.stalls, key=lambda stall: stall.seconds)
         longest = "; ".join(f"{duration(stall.seconds)} from {duration(stall.at)}" for stall in stalls)
         note += f" Long ones: {longest}."
     yield section("Gaps between chunks", *parts, tag("p", note, class_="soft"))
