@@ -34,17 +34,17 @@ def _dumps(messages: list[Part]) -> str:
 
 
 def _input_message(message: dict[str, Any]) -> Part:
-    parts = _tool_parts(message) if message.get("role") == "tool" else _message_parts(message)
-    return {"role": str(message.get("role")), "parts": list(parts)}
+    parts = [_tool_result(message)] if message.get("role") == "tool" else [*_message_parts(message)]
+    return {"role": str(message.get("role")), "parts": parts}
 
 
-def _tool_parts(message: dict[str, Any]) -> Iterator[Part]:
+def _tool_result(message: dict[str, Any]) -> Part:
     content: Any = message.get("content")
     if is_list(content):
         content = [_input_part(each) for each in content]
     elif not isinstance(content, str | None):
         content = _input_part(content)
-    yield {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}
+    return {"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content}
 
 
 def _message_parts(message: dict[str, Any]) -> Iterator[Part]:

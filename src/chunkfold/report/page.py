@@ -191,7 +191,7 @@ def _strip_row(name: str, chart: Html, events: str = "") -> Html:
 
 def _gaps(facts: StreamFacts) -> Iterator[Html]:
     gaps = facts.timing.gaps
-    if not facts.is_timed or gaps is None or not facts.gaps:
+    if gaps is None or not facts.gaps:
         return
     told = (
         ("gaps", f"{gaps.count:,}"),
