@@ -52,7 +52,7 @@ def mark(place: str) -> str:
 def echo(request: ReceivedRequest) -> Answer:
     """Say all that came, and all that is answered, in many spellings, and cut everywhere."""
     sent = {
-        "set-cookie": f"sid={mark('sent cookie')}; path=/, b=2",
+        "set-cookie": f"sid={mark('sent cookie')}; path=/; Max-Age=86400, b=2",
         "x-token": mark("sent token"),
         "x-request-id": "r1",
     }
@@ -82,7 +82,7 @@ async def test_no_secret_of_an_exchange_is_stored(library: Any, front: Any) -> N
     assert MARK.encode() not in data
     assert mark("x").removesuffix(MARK) != MARK
     assert [len(read.data) for read in recorded.reads] == [len(data) for _, data in live.recorder._log._reads]
-    for harmless in ("2024-10-01", "chat/completions", "text/event-stream", "keep-alive"):
+    for harmless in ("2024-10-01", "Max-Age=86400", "chat/completions", "text/event-stream", "keep-alive"):
         if harmless.encode() in echoed:
             assert harmless.encode() in recorded.body, harmless
     assert recorded.headers["x-request-id"] == "r1"

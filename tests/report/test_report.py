@@ -266,9 +266,10 @@ def test_of_a_body_without_times_no_time_is_told() -> None:
     assert "no times" in read(PLAIN, WHOLE).text
 
 
-def test_tokens_are_drawn_where_usage_comes_more_than_once() -> None:
+def test_tokens_are_drawn_where_usage_comes_more_than_once_and_has_any() -> None:
     assert "8 completion tokens, reported 8 times over 2.00 s" in read(EVERY["usage in each"]).pictures
-    assert not [picture for picture in read(WHOLE).pictures if "completion token" in picture]
+    none = recording(*((at, chunk(usage=usage(at, 0))) for at in (1, 2)))
+    assert not [picture for picture in read(WHOLE, none).pictures if "completion token" in picture]
 
 
 def test_several_recordings_begin_with_a_table_that_leads_to_each() -> None:
