@@ -120,18 +120,18 @@ class ThinkTags:
     def _split(self, choice: ChunkChoice) -> list[ChoiceDelta]:
         """The deltas that replace a choice's; only that one if nothing in it changes."""
         self._tags_left = min(self._tags_left + _TAGS_PER_CHOICE, _MOST_TAGS)
-        content = choice.delta.content
-        if is_of_tool(vars(choice.delta)):
-            return [choice.delta]
+        delta, content = choice.delta, choice.delta.content
+        if is_of_tool(vars(delta)):
+            return [delta]
         held = self._held.pop(choice.index, "")
         if not held and not (content and isinstance(content, str)):
-            return [choice.delta]
-        if isinstance(content, list) or (not content and any(map(fields_of(choice.delta).get, _OTHER_OUTPUT))):
-            return [self._delta(choice.index, held), choice.delta]
+            return [delta]
+        if isinstance(content, list) or (not content and any(map(fields_of(delta).get, _OTHER_OUTPUT))):
+            return [self._delta(choice.index, held), delta]
         # After a call no text continues the one before it.
-        is_over = outcome_of(choice.finish_reason) is not None or choice.delta.tool_calls
+        is_over = outcome_of(choice.finish_reason) is not None or delta.tool_calls
         parts = list(self._parts(choice.index, held + (content or ""), hold=not is_over))
-        rest = _replaced(choice.delta, content=None)
+        rest = _replaced(delta, content=None)
         rest.__pydantic_fields_set__.discard("content")
         if own := reasoning_in(fields_of(rest)):
             parts = _without_repeats(parts, held + own)
