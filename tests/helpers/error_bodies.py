@@ -21,10 +21,10 @@ def data(payload: Any, name: str = "message") -> bytes:
     return event(payload if isinstance(payload, bytes) else compact_json(payload), name)
 
 
-def failure(payload: Any, event: str = "message") -> APIError:
+def failure(payload: Any) -> APIError:
     """The error of one event."""
     value = payload if isinstance(payload, bytes) else compact_json(payload)
-    error = parse_payload(ServerSentEvent(value, event)).error
+    error = parse_payload(ServerSentEvent(value)).error
     assert isinstance(error, APIError), error
     return error
 

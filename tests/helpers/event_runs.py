@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from repeating_bodies import each_validated
 from short_inputs import short_runs
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser
@@ -90,13 +91,6 @@ def shown(chunk: ChatCompletionChunk) -> bytes:
     return written.getvalue()
 
 
-def read_each(patch: pytest.MonkeyPatch) -> None:
-    """Validate each event on its own."""
-    patch.setattr(EventTemplate, "fold_event", lambda *_: False)
-    patch.setattr(EventTemplate, "fold_block", lambda *_: False)
-    patch.setattr(EventTemplate, "fold_run", lambda *_: 0)
-
-
 def framed_otherwise(events: list[bytes], field: bytes = b"data:") -> list[bytes]:
     """Lines that end with CRLF, and without a space after the field's name."""
     return [one.replace(b"data: ", field).replace(b"\n", b"\r\n") for one in events]
@@ -121,8 +115,7 @@ def check_as_it_is(before: list[bytes], run: list[bytes], **options: Any) -> int
         taken += size
         return size
 
-    with pytest.MonkeyPatch.context() as patch:
-        read_each(patch)
+    with each_validated():
         expected, chunks, _ = result_of([*before, *run], ChatCompletionParser.feed, **options)
     counts: set[int] = set()  # of what is kept besides text, towards its limit
     cut = [piece for one in run for piece in (one[:9], one[9:])]

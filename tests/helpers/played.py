@@ -5,7 +5,7 @@ from typing import Any
 
 from cases import each_case
 
-from chunkfold import ChatCompletionChunk, ChatCompletionParser
+from chunkfold import ChatCompletionParser
 from chunkfold.testing import ManualClock, chunk, cut_every, delta, event, usage
 
 
@@ -30,21 +30,16 @@ cuts = each_case("size", [None, 1], ids=["whole", "bytewise"])  # bytes in a rea
 BROKEN_LINE = ConnectionResetError("gone")
 
 
-def stall(parser: ChatCompletionParser, clock: ManualClock) -> list[ChatCompletionChunk]:
+def stall(parser: ChatCompletionParser, clock: ManualClock) -> None:
     clock.advance(61)
-    return parser.feed(PING)
+    parser.feed(PING)
 
 
-def leave(parser: ChatCompletionParser, clock: ManualClock) -> list[ChatCompletionChunk]:
-    parser.leave()
-    return []
-
-
-WAYS_OUT: dict[str, Callable[[ChatCompletionParser, ManualClock], list[ChatCompletionChunk]]] = {
+WAYS_OUT: dict[str, Callable[[ChatCompletionParser, ManualClock], object]] = {
     "close": lambda parser, clock: parser.close(),
     "interrupt": lambda parser, clock: parser.interrupt(BROKEN_LINE),
     "stall": stall,
-    "leave": leave,
+    "leave": lambda parser, clock: parser.leave(),
 }
 
 

@@ -234,9 +234,9 @@ def reads_of(body: bytes, cuts: list[tuple[int, float, bool]]) -> list[Read]:
     return [Read(body[start:end], *how) for start, end, how in zip(starts, ends, hows, strict=True)]
 
 
-def each_event(body: bytes, *, is_folded: bool = False) -> list[Read]:
+def each_event(body: bytes) -> list[Read]:
     """The body with a read for each block."""
-    return [Read(block + b"\n\n", 1.0, is_folded) for block in body.split(b"\n\n")]
+    return [Read(block + b"\n\n", 1.0, is_folded=False) for block in body.split(b"\n\n")]
 
 
 CUTS = st.lists(
@@ -350,5 +350,6 @@ def each_validated() -> Iterator[None]:
     """No event is taken because another one was like it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventTemplate, "fold_event", lambda *_: False)
+        patch.setattr(EventTemplate, "fold_block", lambda *_: None)
         patch.setattr(EventTemplate, "fold_run", lambda *_: 0)
         yield

@@ -46,12 +46,12 @@ def call(id_: str | None, name: str | None, arguments: str, **fields: Any) -> di
     return {**fields, "function": function} if id_ is None else {**fields, "id": id_, "function": function}
 
 
-def split_whole(text: str, *, inside: bool = False, tags: tuple[str, str] = ("<think>", "</think>")) -> tuple[str, str]:
+def split_whole(text: str, *, inside: bool = False) -> tuple[str, str]:
     """The text and the reasoning, read from the whole at once."""
     parts = {True: "", False: ""}
-    for piece in re.split(f"({'|'.join(map(re.escape, tags))})", text):
-        if piece in tags:
-            inside = piece == tags[0]
+    for piece in re.split("(</?think>)", text):
+        if piece in ("<think>", "</think>"):
+            inside = piece == "<think>"
         else:
             parts[inside] += piece
     return parts[False], parts[True]

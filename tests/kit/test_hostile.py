@@ -14,9 +14,9 @@ from cases import each_case
 from chunkfold import RULES
 from chunkfold.testing import HostileStream, hold, hostile_streams
 from chunkfold.testing.hostile import Call, Cost, Reading, chunkfold_client, judge
-from chunkfold.testing.hostile.clients import as_reading
 from chunkfold.testing.hostile.peers import PEERS, running_peers
 from chunkfold.testing.hostile.report import BEGIN, END
+from chunkfold.testing.readings import as_reading
 
 COLUMNS = "complete streams read right | streams that must be refused | crashed instead"
 PAGE = Path(__file__).parents[2] / "docs" / "hostile-streams.md"

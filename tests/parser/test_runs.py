@@ -19,7 +19,6 @@ from event_runs import (
     framed_otherwise,
     in_turns,
     opened,
-    read_each,
     result_of,
     said,
     sent,
@@ -28,6 +27,7 @@ from event_runs import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from repeating_bodies import each_validated
 
 from chunkfold import ChatCompletionParser, ImageReceived
 from chunkfold.fold.stream_fold import StreamFold
@@ -242,8 +242,7 @@ def events_of(reads: list[bytes]) -> list[str]:
 def test_a_run_is_its_events_for_who_takes_events(name: str) -> None:
     kind = KINDS[name]
     before, run = opened(kind), [kind(word) for word in WORDS for _ in range(2)]
-    with pytest.MonkeyPatch.context() as patch:
-        read_each(patch)
+    with each_validated():
         expected = events_of([*before, *run])
     assert events_of([*before, *run]) == expected
     assert events_of([*before, b"".join(run)]) == expected
