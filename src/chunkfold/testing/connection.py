@@ -17,10 +17,9 @@ from contextlib import suppress
 from io import BufferedReader
 from typing import Final
 
-from chunkfold.testing import answers, received
-from chunkfold.testing.answers import CONTINUE, Answer
+from chunkfold.testing.answers import CONTINUE, Answer, all_headers, wire_steps
 from chunkfold.testing.defaults import error_answer
-from chunkfold.testing.received import ReceivedRequest
+from chunkfold.testing.received import ReceivedRequest, read_request
 
 _UNREAD: Final = 2**16  # bytes at a time
 _LONGEST_TIMEOUT: Final = 86_400.0  # seconds; sockets refuse weeks, so a day or more is forever
@@ -80,7 +79,7 @@ class Connection(threading.Thread):
     def _exchange(self, source: BufferedReader) -> bool:
         """Read one request and answer it; return whether another may follow."""
         try:
-            request = received.read_request(source, lambda: self._socket.sendall(CONTINUE))
+            request = read_request(source, lambda: self._socket.sendall(CONTINUE))
         except ValueError as error:
             refusal = error_answer(400, f"This is not HTTP/1.1: {error}", headers={"connection": "close"})
             self._play(refusal, source)
@@ -95,7 +94,7 @@ class Connection(threading.Thread):
             return False
         finally:
             request.answered.set()
-        if answer.ending == "end" and not (_says_close(answers.all_headers(answer)) or _says_close(request.headers)):
+        if answer.ending == "end" and not (_says_close(all_headers(answer)) or _says_close(request.headers)):
             return True
         if answer.ending == "end":
             self._end_tls()
@@ -104,7 +103,7 @@ class Connection(threading.Thread):
         return False
 
     def _play(self, answer: Answer, source: BufferedReader, method: str = "GET") -> None:
-        for step in answers.wire_steps(answer, method):
+        for step in wire_steps(answer, method):
             if isinstance(step, bytes):
                 self._socket.sendall(step)
             else:

@@ -87,10 +87,9 @@ class FakeProvider:
                 ssl_context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
             except ValueError as error:  # Python 3.14: it checks host names, which a client's does
                 raise ssl.SSLError(f"Cannot create a server socket: {error}") from None
-        self._wanted_port = port
-        self._port = 0
+        self._port = port
         self._acceptor: threading.Thread | None = None
-        self._listener: socket.socket | None = None
+        self._listener: socket.socket  # from the start on
         self._served: list[Connection] = []
         self._stopping = False
         self._has_raised = False
@@ -100,7 +99,7 @@ class FakeProvider:
 
     def __repr__(self) -> str:
         """Show the address, and what was requested and is left of the script."""
-        address = self.base_url if self._port else "not started"
+        address = "not started" if self._acceptor is None else self.base_url
         return f"<{type(self).__name__}: {address}, requests: {len(self.requests)}, answers left: {self.unused}>"
 
     def add(self, answer: Scripted) -> None:
@@ -118,7 +117,7 @@ class FakeProvider:
         Raises:
             RuntimeError: The provider was not started.
         """
-        if not self._port:
+        if self._acceptor is None:
             raise RuntimeError("the provider has no address before it is started")
         scheme = "http" if self._ssl_context is None else "https"
         return f"{scheme}://{_HOST}:{self._port}{BASE_PATH}"
@@ -197,11 +196,9 @@ class FakeProvider:
         """
         if self._acceptor is not None:
             raise RuntimeError("a provider is started once")
-        self._listener = listener = socket.create_server((_HOST, self._wanted_port), backlog=_BACKLOG)
-        self._port = listener.getsockname()[1]
-        self._acceptor = threading.Thread(
-            target=self._accept, args=(listener,), name="fake-provider-acceptor", daemon=True
-        )
+        self._listener = socket.create_server((_HOST, self._port), backlog=_BACKLOG)
+        self._port = self._listener.getsockname()[1]
+        self._acceptor = threading.Thread(target=self._accept, name="fake-provider-acceptor", daemon=True)
         self._acceptor.start()
         return self
 
@@ -220,7 +217,7 @@ class FakeProvider:
             waker.settimeout(0)
             waker.connect_ex((_HOST, self._port))
             self._acceptor.join(_STOP_TIMEOUT / 2)
-        if self._acceptor.is_alive() and self._listener is not None:  # no connection could be made
+        if self._acceptor.is_alive():  # no connection could be made
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._acceptor.join(_STOP_TIMEOUT / 2)
@@ -246,18 +243,18 @@ class FakeProvider:
     async def __aexit__(self, exc_type: type[BaseException] | None, *_: object) -> None:
         self.__exit__(exc_type)
 
-    def _accept(self, listener: socket.socket) -> None:
-        with listener:
-            while (accepted := self._next_socket(listener)) is not None:
+    def _accept(self) -> None:
+        with self._listener:
+            while (accepted := self._next_socket()) is not None:
                 self.connections += 1
                 connection = Connection(accepted, self._respond, self._ssl_context)
                 connection.start()
                 self._served = [*(served for served in self._served if served.is_alive()), connection]
 
-    def _next_socket(self, listener: socket.socket) -> socket.socket | None:
+    def _next_socket(self) -> socket.socket | None:
         """Wait for the next client; None after the server was stopped."""
         try:
-            accepted, _ = listener.accept()
+            accepted, _ = self._listener.accept()
         except OSError as error:  # no file descriptor is left, for example
             if not self._stopping:
                 self.failures.append(error)
