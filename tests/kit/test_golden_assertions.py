@@ -74,7 +74,7 @@ FORMS: list[Any] = [
     ChatCompletion.model_validate({"choices": ChatCompletionStream(HELLO).read().model_dump()["choices"]}),
     # Of a completion only what it says is compared.
     {"choices": [a_choice("Hello")]},
-    {"choices": [{"message": {"content": "Hello"}}], "model": "m"},
+    {"choices": [{"message": {"content": "Hello"}}], "model": "m", "created": 1_760_000_000.0},
     {"choices": [{"finish_reason": "stop"}]},
     {"choices": [{"message": {"content": "Hello", "tool_calls": None}}], "usage": None},
     ChatCompletion.model_validate({"choices": [{"message": {"content": "Hello"}}]}),
@@ -208,6 +208,8 @@ def test_the_events_around_are_counted() -> None:
 
 def test_a_body_without_events_is_shown_as_such() -> None:
     assert "(the body has no event)" in message_of(lambda: assert_folds_to(b"", "Hi", fold=lambda _: "Ho"))
+    message = message_of(lambda: assert_folds_to(b": ping\n\n", "Hi", fold=lambda body: {b"": "Hi"}[body]))
+    assert message.endswith("    (the body has no event)")
     with pytest.raises(AssertionError, match="expected an answer, it was refused") as caught:
         assert_folds_to(b"", "Hi")
     assert caught.value.__cause__ is None  # this library's own frames help nobody
@@ -274,6 +276,9 @@ def test_of_text_alone_choice_0_is_judged() -> None:
     [
         (HELLO, {"choices": [a_choice("Hello")], "model": "n"}, "model: expected 'n', received 'm'"),
         (HELLO, {"choices": [a_choice("Hello")], "unknown": 1}, "unknown: expected 1, received None"),
+        (HELLO, {"choices": [a_choice("Hello")], "unknown": {"a": 1}}, "unknown: expected {'a': 1}, received None"),
+        (HELLO, {"choices": [a_choice("Hello")], "unknown": [1]}, "unknown: expected [1], received None"),
+        (USED, {"choices": [a_choice("Hello")], "usage": 5}, "usage: expected 5, received {'prompt_tokens': 10"),
         (HELLO, {"choices": [{**a_choice("Hello"), "index": 3}]}, "choices[0].index: expected 3, received 0"),
         (HELLO, {"choices": [{"finish_reason": None}]}, "finish reason: expected '' received 'stop'"),
         (HELLO, {"choices": [{}, {}]}, "choices: expected [{}, {}], received "),

@@ -453,6 +453,13 @@ def test_a_difference_at_the_first_byte_of_an_event_is_in_that_event() -> None:
     assert [line.partition(":")[0] for line in lines[1:3]] == ["left, event 2", "right, event 1"]
 
 
+def test_a_difference_before_all_events_is_shown_with_the_first() -> None:
+    """Was once wrong: the body was said to have no event."""
+    lines = pytest_assertrepr_compare("==", b": ping\n\n" + HELLO.body, b": pong\n\n" + HELLO.body)
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["left, event 1", "right, event 1"]
+    assert [line.split(" at ")[0] for line in lines if line.endswith("<-- here")] == ["  > event 1"] * 2
+
+
 # Cost
 
 PROBE = """

@@ -34,9 +34,9 @@ def events_of(body: bytes) -> list[ServerSentEvent]:
     return events
 
 
-def place_at(events: list[ServerSentEvent], offset: int) -> int | None:
-    """The place of the event that has the byte at this offset of the body; None if there are no events."""
-    return max((place for place, event in enumerate(events) if event.offset <= offset), default=None)
+def place_at(events: list[ServerSentEvent], offset: int) -> int:
+    """The place of the event that has the byte at this offset of the body, or of the first event if none is before."""
+    return max((place for place, event in enumerate(events) if event.offset <= offset), default=0)
 
 
 def first_event(body: bytes, events: list[ServerSentEvent], holds: Callable[[bytes], bool]) -> int:
@@ -79,11 +79,9 @@ def _words(event: ChatCompletionEvent) -> str | None:
             return type(event).__name__
 
 
-def shown_events(events: list[ServerSentEvent], place: int | None, note: str = "here") -> str:
+def shown_events(events: list[ServerSentEvent], place: int, note: str = "here") -> str:
     """The events around one of them, which is marked; a line for each."""
-    if place is None:
-        return "    (the body has no event)"
-    return "\n".join(_lines(events, place, note))
+    return "\n".join(_lines(events, place, note)) if events else "    (the body has no event)"
 
 
 def common_size(one: Sequence[object], other: Sequence[object]) -> int:
@@ -100,7 +98,7 @@ def difference_of(one: bytes, other: bytes) -> list[str]:
     for title, body in (("left", one), ("right", other)):
         events = events_of(body)
         place = place_at(events, offset)
-        number = "no event" if place is None else f"event {place + 1}"
+        number = f"event {place + 1}" if events else "no event"
         lines.append(f"{title}, {number}: {_excerpt_at(body, offset)}")
         around += ["", f"{title}, {len(body)} bytes:", *shown_events(events, place).splitlines()]
     return lines + around

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.parser.parser import ChatCompletionParser
 from chunkfold.testing.body_events import brought_by, common_size, events_of, first_event, shown_events
-from chunkfold.testing.readings import Reading, as_reading, one_line, same_calls
+from chunkfold.testing.readings import Call, Reading, as_reading, one_line, same_calls
 
-HasArrived: TypeAlias = Callable[[Reading], bool]
+HasArrived: TypeAlias = Callable[[Any], bool]
 
 
 class _Part(NamedTuple):
@@ -19,9 +19,10 @@ class _Part(NamedTuple):
 
     name: str  # the field of a `Reading`
     title: str  # in words
+    nothing: Any  # its value before any of it has arrived
     same: Callable[[Any, Any], bool]  # whether two values of it are the same; None is a value of neither
-    # Of two readings that differ in it: a function of a snapshot, whether the part in which they differ has arrived.
-    has_arrived: Callable[[Reading, Reading], HasArrived]
+    # Of two values that differ: a function of the value so far, whether that in which they differ has arrived.
+    has_arrived: Callable[[Any, Any], HasArrived]
 
     def agrees(self, wanted: Reading, found: Reading) -> bool:
         """Whether they are the same, where both have a value."""
@@ -34,18 +35,19 @@ def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
     part = next((part for part in _PARTS if not part.agrees(expected, came)), None)
     if part is None:
         return None
-    wanted, found = (shown(_value(reading, part)) for reading in (expected, came))
+    wanted, found = getattr(expected, part.name), getattr(came, part.name)
     events = events_of(body)
-    has_arrived = part.has_arrived(expected, came)
+    has_arrived = part.has_arrived(wanted, found)
 
     def has_arrived_by(part_of_body: bytes) -> bool:
         parser = ChatCompletionParser()
         parser.fold(part_of_body)
-        return has_arrived(as_reading(parser.snapshot))
+        return has_arrived(getattr(as_reading(parser.snapshot), part.name) or part.nothing)
 
-    place = first_event(body, events, has_arrived_by) if events else None
+    place = first_event(body, events, has_arrived_by)
     return (
-        f"{part.title}: expected {wanted}\n{' ' * len(part.title)}  received {found}\n"
+        f"{part.title}: expected {_shown_value(wanted, part)}\n"
+        f"{' ' * len(part.title)}  received {_shown_value(found, part)}\n"
         f"{shown_events(events, place, 'the first difference')}"
     )
 
@@ -53,7 +55,7 @@ def complaint_of(body: bytes, expected: Reading, came: Reading) -> str | None:
 def at_the_end(body: bytes) -> str:
     """The last events of a body."""
     events = events_of(body)
-    return shown_events(events, len(events) - 1 if events else None, "the end")
+    return shown_events(events, len(events) - 1, "the end")
 
 
 def where_it_raises(body: bytes, raises: Callable[[bytes], bool]) -> str:
@@ -83,28 +85,27 @@ def first_difference(wanted: Any, found: Any, path: str = "") -> str | None:
 
 def shown(value: Any) -> str:
     """A value for a message: one bounded line."""
-    return one_line(value.__name__ if isinstance(value, type) else repr(value))
+    return one_line(repr(value))
 
 
-def _value(reading: Reading, part: _Part) -> Any:
-    """The values to compare; the text alone if there is one choice."""
-    return reading.text if part.name == "texts" and len(reading.texts or ()) == 1 else getattr(reading, part.name)
+def _shown_value(value: Any, part: _Part) -> str:
+    """The text alone if there is one choice."""
+    return shown(value[0] if part.name == "texts" and len(value) == 1 else value)
 
 
-def _more_text(expected: Reading, came: Reading) -> HasArrived:
+def _more_text(wanted: tuple[str, ...], found: tuple[str, ...]) -> HasArrived:
     """Of the first choice that differs."""
-    pairs = zip_longest(expected.texts or (), came.texts or (), fillvalue="")
+    pairs = zip_longest(wanted, found, fillvalue="")
     choice = next((index for index, (one, other) in enumerate(pairs) if one != other), 0)
-    return _more_of(lambda reading: "".join((reading.texts or ())[choice : choice + 1]), expected, came)
+    return _more_of(lambda texts: "".join(texts[choice : choice + 1]), wanted, found)
 
 
-def _more_reasoning(expected: Reading, came: Reading) -> HasArrived:
-    return _more_of(lambda reading: reading.reasoning or "", expected, came)
+def _more_reasoning(wanted: str, found: str) -> HasArrived:
+    return _more_of(str, wanted, found)
 
 
-def _call_that_differs(expected: Reading, came: Reading) -> HasArrived:
+def _call_that_differs(wanted: tuple[Call, ...], found: tuple[Call, ...]) -> HasArrived:
     """The first call that is lost; else what the first one that differs differs in: name and arguments, or the id."""
-    wanted, found = expected.calls or (), came.calls or ()
     pairs = enumerate(zip(wanted, found, strict=False))
     place = next((place for place, (one, other) in pairs if not same_calls((one,), (other,))), None)
     if place is None or len(found) < len(wanted):
@@ -112,26 +113,26 @@ def _call_that_differs(expected: Reading, came: Reading) -> HasArrived:
     elif same_calls((replace(wanted[place], id=None),), (found[place],)):
         count = place
     else:
-        return _more_of(lambda reading: _text_of_call(reading, place), expected, came)
-    return lambda snapshot: len(snapshot.calls or ()) > count
+        return _more_of(lambda calls: _text_of_call(calls, place), wanted, found)
+    return lambda calls: len(calls) > count
 
 
-def _text_of_call(reading: Reading, place: int) -> str:
-    return "".join(f"{call.name}{call.arguments}" for call in (reading.calls or ())[place : place + 1])
+def _text_of_call(calls: tuple[Call, ...], place: int) -> str:
+    return "".join(f"{call.name}{call.arguments}" for call in calls[place : place + 1])
 
 
-def _more_of(text_of: Callable[[Reading], str], expected: Reading, came: Reading) -> HasArrived:
-    """Arrived once it has more of a text than both readings have in common."""
-    size = common_size(text_of(expected), text_of(came))
-    return lambda snapshot: len(text_of(snapshot)) > size
+def _more_of(text_of: Callable[[Any], str], wanted: Any, found: Any) -> HasArrived:
+    """Arrived once it has more of a text than both have in common."""
+    size = common_size(text_of(wanted), text_of(found))
+    return lambda so_far: len(text_of(so_far)) > size
 
 
-def _finish(_expected: Reading, _came: Reading) -> HasArrived:
-    return lambda snapshot: bool(snapshot.finish_reason)
+def _finish(_wanted: str, _found: str) -> HasArrived:
+    return bool
 
 
-def _counts(expected: Reading, _came: Reading) -> HasArrived:
-    return lambda snapshot: _has_counts(expected.usage or {}, snapshot.usage or {})
+def _counts(wanted: Mapping[str, int], _found: Mapping[str, int]) -> HasArrived:
+    return lambda so_far: _has_counts(wanted, so_far)
 
 
 def _has_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> bool:
@@ -139,9 +140,9 @@ def _has_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> bool:
 
 
 _PARTS: Final = (
-    _Part("texts", "text", eq, _more_text),
-    _Part("reasoning", "reasoning", eq, _more_reasoning),
-    _Part("calls", "tool calls", same_calls, _call_that_differs),
-    _Part("finish_reason", "finish reason", eq, _finish),
-    _Part("usage", "usage", _has_counts, _counts),
+    _Part("texts", "text", (), eq, _more_text),
+    _Part("reasoning", "reasoning", "", eq, _more_reasoning),
+    _Part("calls", "tool calls", (), same_calls, _call_that_differs),
+    _Part("finish_reason", "finish reason", "", eq, _finish),
+    _Part("usage", "usage", {}, _has_counts, _counts),
 )
