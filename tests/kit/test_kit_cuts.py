@@ -172,6 +172,13 @@ def test_keep_alives_come_at_their_times(count: int, tenths: int, rest: int) -> 
     assert [step for step in silence if isinstance(step, bytes)] == [b": ping\n\n"] * count
     assert math.isclose(sum(pauses(silence)), seconds)
     assert all(math.isclose(pause, every) for pause in pauses(silence)[:count])
+    assert len(pauses(silence)) == count + (rest > 0)
+
+
+@pytest.mark.parametrize("every", [1e10, math.inf])
+def test_a_silence_shorter_than_any_keep_alive_is_kept(every: float) -> None:
+    """Was once wrong: there was none."""
+    assert stalled([b"a"], 1, 3.0, keep_alive=b": ping\n\n", every=every) == [b"a", 3.0]
 
 
 @pytest.mark.parametrize(("silence", "ended_at", "text"), [(30.0, 10.0, "Hel"), (9.0, 9.0, "Hello")])

@@ -199,6 +199,19 @@ def test_it_keeps_the_results_of_clients_that_are_not_there(tmp_path: Path, caps
     assert page.read_text("utf-8") == known
 
 
+def test_it_keeps_those_of_ones_own_client_and_of_a_pre_release(
+    toy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Was once wrong: only clients with a plain version were looked for."""
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n", "utf-8")
+    main(["--no-peers", "--client", f"{toy}:hi", "--markdown", str(page)])
+    written = page.read_text("utf-8").replace("| chunkfold | 0.1.0 |", "| other | 3.0.0rc1 |")
+    page.write_text(written, "utf-8")
+    told = usage_error(capsys, "--no-peers", "--markdown", str(page))
+    assert f"its results of other, {toy}:hi would be lost" in told
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_an_output_that_is_full_is_one_line() -> None:
     command = [sys.executable, "-m", "chunkfold.testing", "--show", "bom", "--no-peers"]

@@ -85,5 +85,5 @@ def _silence(seconds: float, keep_alive: bytes, every: float) -> Sequence[bytes 
         raise ValueError("seconds: expected a silence that ends where keep-alives are sent")
     count = int(seconds / every + _ALMOST)
     beats: list[bytes | float] = [every, keep_alive] * count
-    rest = seconds - count * every
-    return [*beats, rest] if rest > _ALMOST * every else beats
+    rest = seconds - count * every if count else seconds  # 0 * inf is NaN
+    return [*beats, rest] if rest > _ALMOST * seconds else beats

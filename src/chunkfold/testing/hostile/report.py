@@ -105,8 +105,8 @@ def markdown(results: Results) -> str:
     return "\n".join(lines)
 
 
-# Of the first table: the name of a client, beside its version or that column's heading.
-_ROW: Final = re.compile(r"^\| ([^|`]+) \| (?:version|[\d.]+) \|", re.MULTILINE)
+# Of the first table: the name of a client, beside its version, if it has one, or that column's heading.
+_ROW: Final = re.compile(r"^\| ([^|`]+) \| (?:version|\d\S*)? \|", re.MULTILINE)
 
 
 def write_markdown(path: Path, results: Results) -> None:
