@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from invariants.holding import plain
 from made_streams import Stream
 
 from chunkfold import (
@@ -82,8 +81,3 @@ def only(kind: type[Any], events: Iterable[ChatCompletionEvent]) -> list[Any]:
 def calls(*fragments: Any) -> bytes:
     """A chunk with fragments of tool calls, as they are or by what `fragment` takes."""
     return delta(tool_calls=[one if isinstance(one, dict) else fragment(*one) for one in fragments])
-
-
-def shown(events: Iterable[ChatCompletionEvent]) -> list[Any]:
-    """All that events show. Exceptions compare by identity, so what they say stands for them."""
-    return [(plain(one), getattr(one, "snapshot", None)) for one in events]

@@ -101,6 +101,8 @@ def test_only_what_is_missing_is_recorded(tmp_path: Path) -> None:
     with FakeProvider(MODELS) as upstream, RecordedProvider(upstream.base_url, tmp_path, record="new") as provider:
         assert asked(provider).content == HELLO.body
         assert asked(provider).json()["object"] == "list"
+    with pytest.raises(httpx.ConnectError):
+        asked(provider)
     assert (tmp_path / "1.jsonl").read_bytes() == before
     assert len(upstream.requests) == 1
 

@@ -23,8 +23,8 @@ from chunkfold.testing.provider import FakeProvider
 from chunkfold.testing.readings import Call, Reading, as_reading, as_text, counts
 
 _MESSAGES: Final = [{"role": "user", "content": "Say hi."}]
-_KEY: Final = "sk-fake"
-_SECONDS: Final = 20.0
+_WITH_USAGE: Final = {"include_usage": True}
+_OPTIONS: Final[Any] = {"api_key": "sk-fake", "max_retries": 0, "timeout": 20.0}  # seconds; each calls them the same
 _LANGCHAIN_COUNTS: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 
 
@@ -74,14 +74,13 @@ def _folding(provider: FakeProvider, peer: Callable[[str], Callable[[], Reading]
 def _openai(base_url: str) -> Callable[[], Reading]:
     """The SDK: the chunks of `create`, assembled by its `ChatCompletionStreamState`."""
     new_state: Any = importlib.import_module("openai.lib.streaming.chat").ChatCompletionStreamState
-    client: Any = importlib.import_module("openai").OpenAI(
-        base_url=base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS
-    )
+    client: Any = importlib.import_module("openai").OpenAI(base_url=base_url, **_OPTIONS)
 
     def ask() -> Reading:
-        options = {"include_usage": True}
         state: Any = new_state()
-        for chunk in client.chat.completions.create(model="m", messages=_MESSAGES, stream=True, stream_options=options):
+        for chunk in client.chat.completions.create(
+            model="m", messages=_MESSAGES, stream=True, stream_options=_WITH_USAGE
+        ):
             state.handle_chunk(chunk)
         return replace(as_reading(state.current_completion_snapshot), reasoning=None)  # it does not know any
 
@@ -91,7 +90,7 @@ def _openai(base_url: str) -> Callable[[], Reading]:
 def _langchain(base_url: str) -> Callable[[], Reading]:
     """LangChain: the chunks of `ChatOpenAI.stream`, added up."""
     model: Any = importlib.import_module("langchain_openai").ChatOpenAI(
-        model="m", base_url=base_url, api_key=_KEY, max_retries=0, timeout=_SECONDS, stream_usage=True
+        model="m", base_url=base_url, stream_usage=True, **_OPTIONS
     )
 
     def ask() -> Reading:
@@ -121,11 +120,9 @@ def _litellm(base_url: str) -> Callable[[], Reading]:
             model="openai/m",
             messages=_MESSAGES,
             base_url=base_url,
-            api_key=_KEY,
             stream=True,
-            stream_options={"include_usage": True},
-            max_retries=0,
-            timeout=_SECONDS,
+            stream_options=_WITH_USAGE,
+            **_OPTIONS,
         )
         completion = litellm.stream_chunk_builder(list(stream), messages=_MESSAGES)
         message = completion.choices[0].message
