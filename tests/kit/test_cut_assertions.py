@@ -79,12 +79,6 @@ def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> No
     assert_same_however_cut(stream, fold_reads=lambda reads: right(b"".join(reads)))
 
 
-def test_this_library_does_not_depend_on_cuts() -> None:
-    """Nor in any dialect, as `test_strategies` has it."""
-    stream = StreamBuilder(head={"id": "c", "object": "o"}).text("a\r\n😀").tool_call("f", '{"a":1}').usage(3, 2)
-    assert_same_however_cut(stream.finish().done().body.replace(b"\n", b"\r\n"))
-
-
 def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:
     stream = StreamBuilder().text("Hel", "lo 号").finish().done()
     message = message_of(lambda: assert_same_however_cut(stream, fold_reads=decodes_each_read))
