@@ -59,7 +59,7 @@ class RecordedProvider(FakeProvider):
             raise ValueError(f"record: expected none or new, received {record!r}")
         self._upstream = upstream.rstrip("/")
         self._folder = Path(folder)
-        self._record: Record = record
+        self._record = record
         self._speed = speed
         self._client: Any = None
         self._taken: set[int] = set()  # the numbers of the recordings that requests got
@@ -148,20 +148,16 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
             for name, value in recording.headers.items()
             if name not in _TRANSFER_HEADERS and is_header(name, value)
         },
-        ending="end" if is_whole(recording) else "reset" if _was_reset(recording) else "cut",
+        ending="end" if _is_whole(recording) else "reset" if recording.error in _RESETS else "cut",
     )
 
 
-def is_whole(recording: Recording) -> bool:
+def _is_whole(recording: Recording) -> bool:
     """Whether its body ended, or was left once the stream was complete."""
     if recording.end != "left":
         return recording.end == "body"
     ended = replay(recording).end
     return ended is not None and ended.complete
-
-
-def _was_reset(recording: Recording) -> bool:
-    return recording.end == "error" and recording.error in _RESETS
 
 
 def is_header(name: str, value: str) -> bool:
@@ -176,7 +172,7 @@ def _pieces(recording: Recording, speed: float) -> Iterator[bytes | float]:
         yield read.data
         last_at = read.at
     pause = pause_of(recording.seconds - last_at, speed)
-    yield max(pause, BEFORE_RESET) if _was_reset(recording) else pause
+    yield max(pause, BEFORE_RESET) if recording.error in _RESETS else pause
 
 
 def pause_of(seconds: float, speed: float) -> float:
