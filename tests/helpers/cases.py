@@ -15,8 +15,8 @@ def each_case(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run every case in one test, which fails with the errors of all that fail, each with a note that names its case.
 
-    For tables of dozens of cases that take less than pytest needs to set one up. Not for cases that skip, have marks, or
-    change what a fixture gave.
+    For tables of dozens of cases that take less than pytest needs to set one up. Not for cases that skip, have marks,
+    or change what a fixture gave.
     """
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     cases = list(_named(arguments, values, ids))

@@ -169,7 +169,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def screen_of(written: str, width: int) -> list[str]:
-    """The rows that stand on a terminal in the end; fails for a row that is too wide, and for what rich never writes."""
+    """The rows on a terminal in the end; fails for a row that is too wide, and for what rich never writes."""
     grid, row, column = [[" "] * width], 0, 0
     for sequence, character in re.findall(r"\x1b\[([?\d;]*[A-Za-z])|([^\x1b]|\x1b)", written):
         if sequence == "2K":

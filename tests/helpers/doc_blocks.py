@@ -23,7 +23,7 @@ PYTHON = re.compile(
 
 
 class Block(NamedTuple):
-    """A block of Python: which other library it is for, its code at its line of the page, and the output right below."""
+    """A block of Python: which other library it is for, its code at its line of the page, and the output below."""
 
     library: str | None
     code: str

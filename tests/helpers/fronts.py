@@ -1,10 +1,10 @@
 """The two fronts under one set of names, so that what holds for both is written once.
 
 A module says `pytest_generate_tests = over_both_fronts`, where a front opens streams with a client of its own, or
-`over_both_streams`, where it is a stream's class; and `library = each_library`. A test that asks for a `front` runs over
-the sync one, and over the async one on asyncio and trio. One that asks for a `library`, too, runs over `PAIRS`: each
-library sync and async. No code of chunkfold knows both which library and which event loop it has, so they need not all
-meet. A large table needs less: see `by_turns`.
+`over_both_streams`, where it is a stream's class; and `library = each_library`. A test that asks for a `front` runs
+over the sync one, and over the async one on asyncio and trio. One that asks for a `library`, too, runs over `PAIRS`:
+each library sync and async. No code of chunkfold knows both which library and which event loop it has, so they need not
+all meet. A large table needs less: see `by_turns`.
 """
 
 import inspect

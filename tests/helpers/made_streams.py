@@ -1,4 +1,4 @@
-"""Streams of all that chunkfold knows how to fold, made by hypothesis, for what must hold for every stream and every cut.
+"""Streams of all that chunkfold knows how to fold, made by hypothesis, for what holds for every stream and every cut.
 
 `chunkfold.testing.strategies` makes what providers are known to send; this adds what some of them might: every field of
 a delta, halves of characters, tools of both kinds, whole messages, a transport that fails.

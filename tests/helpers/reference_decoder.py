@@ -1,7 +1,7 @@
 """The event stream of the WHATWG HTML standard, section 9.2, as plainly as it can be written.
 
-A whole body in, all that it means out. Each step stands as the standard has it and in its order: this is what the decoder and its fuzzers are held to, and nothing here is taken from it.
-Beyond the standard there is one thing only, the limit of `EventStreamDecoder`, told apart as such.
+A whole body in, all that it means out. Each step stands as the standard has it and in its order: the decoder and its
+fuzzers are held to this, and nothing here is taken from them. Only the limit of `EventStreamDecoder` is beyond it.
 """
 
 import re

@@ -11,7 +11,7 @@ import chunkfold.parser.template
 
 @contextmanager
 def short_runs() -> Iterator[None]:
-    """While it lasts, events that are alike are learned from at once, few of them are taken together, and texts joined."""
+    """While it lasts, events that are alike are learned from at once, few are taken together, and texts are joined."""
     with (
         patch.object(chunkfold.parser.template, "_FIRST_WAIT", 0),
         patch.object(chunkfold.parser.template, "_FEWEST", 1),

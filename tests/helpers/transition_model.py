@@ -1,10 +1,10 @@
 """A small language model whose answers are known: its weights are a table that says which token follows which.
 
 It is a llama model of one layer whose attention adds nothing, so that the next token depends only on the last one: the
-embedding of a token is a unit vector, and the head holds the transitions. A real server runs it like any other model. The
-chat template ends the prompt with a different token for each answer. The question selects it: "scenario-thinking". Without
-that word the answer is the text, or two calls if the request has tools. Where a grammar forbids the token that follows, the
-model writes the shortest JSON that is allowed; all other tokens are equally likely.
+embedding of a token is a unit vector, and the head holds the transitions. A real server runs it like any other model.
+The chat template ends the prompt with a different token for each answer. The question selects it: "scenario-thinking".
+Without that word the answer is the text, or two calls if the request has tools. Where a grammar forbids the token that
+follows, the model writes the shortest JSON that is allowed; all other tokens are equally likely.
 """
 
 import json
@@ -38,8 +38,8 @@ def _call(city: str) -> str:
     return f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
 
 
-# "endless" repeats until a limit. "broken" has a byte that is not UTF-8 where a call may begin: if the request has tools,
-# llama.cpp's server reports that as an error in the stream.
+# "endless" repeats until a limit. "broken" has a byte that is not UTF-8 where a call may begin: if the request has
+# tools, llama.cpp's server reports that as an error in the stream.
 ANSWERS = {
     "text": TEXT,
     "thinking": f"<think>\n{THOUGHT}\n</think>\n\n{ANSWER}",

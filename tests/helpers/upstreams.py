@@ -17,7 +17,7 @@ SIGNATURE = "U0lHTkFUVVJF"
 CITIES = ("Paris", "Tokyo")
 PROMPT_TOKENS, COMPLETION_TOKENS = 12, 20
 OVERLOADED = "the upstream is overloaded"
-_PAUSE = 0.05
+_PAUSE = 0.001  # seconds after each event
 
 
 class Upstream(FakeProvider):
@@ -39,9 +39,7 @@ def _answer(request: ReceivedRequest, protocol: Any, error: dict[str, Any], stat
     events = list(protocol(scenario))
     if scenario in ("cut", "slow"):
         events = events[: len(events) // 2]
-    pieces: list[bytes | float] = []
-    for event in events:
-        pieces += [event, _PAUSE / 50]
+    pieces = [step for event in events for step in (event, _PAUSE)]
     ending = {"cut": "cut", "slow": "open"}.get(scenario, "end")
     return Answer(pieces, ending=ending)  # type: ignore[arg-type]
 
@@ -102,7 +100,7 @@ def _gemini(scenario: str) -> Iterator[bytes]:
     *first, last = TEXT
     yield from (_candidate({"text": piece}) for piece in first)
     if scenario == "failing":
-        yield f"data: {json.dumps({'error': {'code': 503, 'message': OVERLOADED, 'status': 'UNAVAILABLE'}})}\r\n\r\n".encode()
+        yield _untyped(error={"code": 503, "message": OVERLOADED, "status": "UNAVAILABLE"})
         return
     signed = {"thoughtSignature": SIGNATURE} if scenario == "thinking" else {}
     yield _candidate({"text": last, **signed})
@@ -115,5 +113,8 @@ def _candidate(part: dict[str, Any], **more: Any) -> bytes:
     counts = {"promptTokenCount": PROMPT_TOKENS, "candidatesTokenCount": COMPLETION_TOKENS}
     usage = {**counts, "totalTokenCount": PROMPT_TOKENS + COMPLETION_TOKENS}
     candidate = {"content": {"parts": [part], "role": "model"}, "index": 0, **more}
-    chunk = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini", "responseId": "resp1"}
-    return f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n".encode()
+    return _untyped(candidates=[candidate], usageMetadata=usage, modelVersion="gemini", responseId="resp1")
+
+
+def _untyped(**fields: Any) -> bytes:
+    return f"data: {json.dumps(fields, ensure_ascii=False)}\r\n\r\n".encode()

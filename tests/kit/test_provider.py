@@ -1,4 +1,4 @@
-"""The embedded provider, with a script and without: what it answers, records and refuses, and how it starts and stops."""
+"""The embedded provider, with a script and without: what it answers, records and refuses; how it starts and stops."""
 
 import errno
 import json

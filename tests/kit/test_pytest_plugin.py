@@ -1,4 +1,4 @@
-"""The pytest plugin, as other people's tests use it: each runs a small test suite of its own, with pytest, in a folder."""
+"""The pytest plugin, as other people's tests use it: each runs a small test suite of its own, in a folder."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`python -m chunkfold.testing`: what it says of clients where no other library is installed, and how it is used wrongly."""
+"""`python -m chunkfold.testing`: what it says of clients where no other library is installed, and of wrong use."""
 
 import io
 import json

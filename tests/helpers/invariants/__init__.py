@@ -1,4 +1,4 @@
-"""What holds for any bytes at all, however they are cut: the promises of the design, as checks that any input goes through.
+"""What holds for any bytes at all, however they are cut: the promises of the design, as checks of any input.
 
 `check` reads one body in many ways (whole, in pieces, with and without chunks, looked at on the way, strict, with and
 without limits, cut short) and holds them to each other, and each layer to those below it. A promise that is broken
@@ -7,7 +7,7 @@ The standard library and chunkfold are all it needs, so that a fuzzer can run it
 
 - `holding`: how a promise is held; `readings`: the ways of reading a body;
 - `decoding`, `layers`: each layer by itself, and put together by hand;
-- `endings`, `messages`, `events`: what a reading came to; `values`: errors, anomalies and messages, wherever they are from;
+- `endings`, `messages`, `events`: what a reading came to; `values`: errors, anomalies and messages from anywhere;
 - `live_json`: JSON while it is written, which is no part of `check`.
 """
 

@@ -98,7 +98,7 @@ _OUTPUT = ("content", "refusal", "reasoning", "reasoning_content", "name", "argu
 
 
 def _texts_of(part: Any) -> Iterator[str]:
-    """What an item of a content list has: a text, or those of a part of reasoning, whose items have theirs as `text`."""
+    """The texts of an item of a content list: its own, or those of a part of reasoning, whose items have a `text`."""
     fields = part if isinstance(part, dict) else {"text": part}
     is_reasoning = fields.get("type") in ("thinking", "reasoning")
     names = ("thinking", "summary", "reasoning", "text") if is_reasoning else ("text",)

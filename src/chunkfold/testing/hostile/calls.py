@@ -19,7 +19,7 @@ def _calling(
     body: bytes,
     *calls: Call,
     text: str = "",
-    finish_reason: str | None = "tool_calls",
+    finish_reason: str = "tool_calls",
 ) -> HostileStream:
     """A whole answer that calls tools."""
     return HostileStream(name, sentence, senders, body, texts=(text,), calls=calls, finish_reason=finish_reason)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from chunkfold.testing.hostile.values import HI, STOP, HostileStream
 from chunkfold.testing.readings import Call
-from chunkfold.testing.wire import DONE, choice, chunk, delta, event, fragment, fragments
+from chunkfold.testing.wire import DONE, choice, chunk, compact_json, delta, event, fragment, fragments
 
 _OVERLOADED: Final = {"message": "the engine is overloaded", "type": "server_error", "code": "overloaded"}
 _TOLD: Final = _OVERLOADED["message"]
@@ -195,7 +195,7 @@ ERRORS: Final[tuple[HostileStream, ...]] = (
         "error-body-after-blank-lines",
         "blank lines, then a JSON error as the whole body",
         "DeepSeek under load",
-        b"\n\n\n" + event(_BODY)[6:],
+        b"\n\n\n" + compact_json(_BODY) + b"\n\n",
         text="",
     ),
     _error(

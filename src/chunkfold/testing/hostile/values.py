@@ -62,7 +62,7 @@ def answer(
     body: bytes,
     *texts: str,
     reasoning: str | None = None,
-    finish_reason: str | None = "stop",
+    finish_reason: str = "stop",
     usage: Mapping[str, int] | None = None,
 ) -> HostileStream:
     """A whole answer in text, by default "Hi"."""
