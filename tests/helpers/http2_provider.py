@@ -4,7 +4,6 @@ Each connection has a thread, and in it all its streams take turns: whatever is 
 socket is read for a moment. So a script can wait for anything, and what the client sends is seen meanwhile.
 """
 
-import math
 import socket
 import ssl
 import struct
@@ -266,5 +265,5 @@ class Connection:
 
 def over(pause: float) -> Callable[[], bool]:
     """Whether that many seconds have passed since."""
-    end = math.inf if math.isinf(pause) else time.monotonic() + pause
+    end = time.monotonic() + pause
     return lambda: time.monotonic() >= end

@@ -64,14 +64,12 @@ def assert_folds_to(body: Body, completion: object = None, *, fold: Fold | None 
         TypeError: There is no expected result, or the parser returned a value of another form.
     """
     __tracebackhide__ = True
-    data = bytes_of(body)
-    (expected, wanted), (reading, came) = _expected(body, completion), _reading_of(fold or _fold, data)
+    data, read = bytes_of(body), fold or _fold
+    (expected, wanted), (reading, came) = _expected(body, completion), _reading_of(read, data)
     cause = came if fold is not None and isinstance(came, Exception) else None
     complaint = _wrong_ending(expected, reading)
     if complaint is not None:
-        where = (
-            at_the_end(data) if cause is None else where_it_raises(data, partial(_raises_same, fold or _fold, cause))
-        )
+        where = at_the_end(data) if cause is None else where_it_raises(data, partial(_raises_same, read, cause))
         raise AssertionError(f"{complaint}\n{where}") from cause
     complaint = complaint_of(data, *_comparable(expected, wanted, reading, came))
     if complaint is not None:
