@@ -217,6 +217,22 @@ def test_stopping_ends_what_is_not_read() -> None:
         assert not provider.requests[0].client_left
 
 
+def test_a_function_among_the_answers_may_stop_it() -> None:
+    """Was once wrong: its own thread cannot be waited for."""
+
+    threads: list[threading.Thread] = []
+
+    def answer(_: ReceivedRequest) -> bytes:
+        threads.append(threading.current_thread())
+        provider.stop()
+        return b"too late"
+
+    with FakeProvider(answer) as provider, pytest.raises(httpx.RemoteProtocolError):
+        get(httpx, provider.url)
+    threads[0].join(PATIENCE)
+    assert provider.failures == []
+
+
 def test_a_provider_lives_once() -> None:
     provider = FakeProvider()
     provider.stop()
@@ -266,6 +282,7 @@ def test_a_provider_lives_once() -> None:
         ({"encoding": "br"}, "encoding: expected one of identity, gzip, deflate, received 'br'"),
         ({"interim": [100, 200]}, r"interim\[1\]: expected a status from 100 to 199 other than 101, received 200"),
         ({"interim": [101]}, r"interim\[0\]: .* received 101"),
+        ({"interim": ["103"]}, r"interim\[0\]: .* received '103'"),
         ({"cut_at": -1}, "cut_at: expected 0 or more, received -1"),
         ({"cut_at": "1"}, "cut_at: expected an int or None, received '1'"),
         ({"body": b"abc", "framing": "content-length", "cut_at": 2}, "cut_at: a body that is shorter .* has no end"),

@@ -297,9 +297,9 @@ def _check_piece(name: str, piece: object) -> None:
         raise ValueError(f"{name}: expected a pause of 0 seconds or more, received {piece}")
 
 
-def _check_interim(name: str, status: int) -> None:
-    if not 100 <= status < 200 or status == 101:  # which would be the last of HTTP/1.1
-        raise ValueError(f"{name}: expected a status from 100 to 199 other than 101, received {status}")
+def _check_interim(name: str, status: object) -> None:
+    if not isinstance(status, int) or not 100 <= status < 200 or status == 101:  # which would be the last of HTTP/1.1
+        raise ValueError(f"{name}: expected a status from 100 to 199 other than 101, received {status!r}")
 
 
 def _check_sense(answer: Answer) -> None:
