@@ -24,7 +24,7 @@ class Decoded(NamedTuple):
     limit_exceeded: bool
     unfinished: Any
     preamble: bytes | None
-    opening_limit: int | None
+    opening_limit: int | None = None
 
 
 def decoded(pieces: Iterable[bytes], limit: int | None = None) -> Decoded:
