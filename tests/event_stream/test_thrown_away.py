@@ -195,7 +195,7 @@ def test_how_much_is_shown_of_the_comments_in_an_error_event(size: int, is_whole
 
 
 def test_bare_json_that_is_repeated_after_a_long_one_is_shown_each_time() -> None:
-    body = b":\n{\n" + b'"a": 1,\n' * 2**17 + b'{"b": 2}\n' * 3 + b"\n"
+    body = b":\n{\n" + b'"a": "%b",\n' % (b"a" * 55) * 2**14 + b'{"b": 2}\n' * 3 + b"\n"
     for pieces in ([body], body.splitlines(keepends=True)):
         assert [shown.data for shown in decode(pieces).discarded] == [body[2:][: 2**20], *[b'{"b": 2}'] * 3]
 

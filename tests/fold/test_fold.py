@@ -173,7 +173,7 @@ def assert_no_way_differs(stream: HostileStream) -> None:
     strict = {**NO_OPTIONS, "strict": True}
     read = [Read(HELLO * 3 + stream.body, 1.0, False)]
     assert parsed(read, True, strict) == parsed(read, False, strict)
-    size = 1 + len(stream.body) // 250
+    size = 1 + len(stream.body) // 100
     reads = [Read(stream.body[place : place + size], 0.0, False) for place in range(0, len(stream.body), size)]
     assert parsed(reads, True, NO_OPTIONS) == parsed(reads, False, NO_OPTIONS)
 

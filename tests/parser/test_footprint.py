@@ -8,7 +8,7 @@ import made_streams
 import pytest
 from cases import each_case
 from copies import pickled
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from limited import assert_named
 from linear import assert_linear
 
@@ -105,7 +105,6 @@ def deltas(*every: dict[str, Any]) -> made_streams.Stream:
     return made_streams.Stream([delta(**fields) for fields in every])
 
 
-@settings(max_examples=200)
 @given(made_streams.STREAMS)
 @example(deltas(*({"tool_calls": [call]} for call in CALL)))  # read by a template, like the next one
 @example(deltas(*({"reasoning_details": [{"type": "reasoning.text", "text": f"word {n}"}]} for n in range(9))))

@@ -48,7 +48,7 @@ def read(payload: Any) -> None:
 
 
 @pytest.mark.parametrize("group", range(8))
-@pytest.mark.parametrize("step", [3 * len(VALUES), pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [5 * len(VALUES), pytest.param(4, marks=pytest.mark.slow)])
 def test_any_value_in_any_place(group: int, step: int) -> None:
     """Each value into one of so many places; the next place gets the next value."""
     number = 0

@@ -224,7 +224,7 @@ def test_going_on_after_an_interrupt_anywhere(way: str, large: bool) -> None:
     text = "".join(TEXTS[:1] * (600 if large else 1) + TEXTS[1:])
     modules = [name for name in sys.modules if name.startswith("chunkfold.")]
     ends: set[StreamEnd | None] = set()
-    for place in range(1, 10**6, 499 if large else 1):
+    for place in range(1, 10**6, 997 if large else 1):
         interrupting = Interrupting(raising(KeyboardInterrupt()), place, modules)
         stream = make(pieces)
         with suppress(KeyboardInterrupt), interrupting:
