@@ -142,6 +142,44 @@ def test_an_anomaly_has_a_count_and_the_first_place() -> None:
     assert finish_missing.first == f"byte {places[6]}"
 
 
+# What the anomalies of the examples tell, where they quote what was sent
+DETAILS = {
+    "CF106": "'progress'",
+    "CF202": "choice 0",
+    "CF204": "'model'",
+    "CF205": "id: 'chatcmpl-2' after 'chatcmpl-1'",
+    "CF206": "None",
+    "CF207": "choice 0",
+    "CF219": '\'{"status":"worker restarted"}\'',
+    "CF220": "role 'tool'",
+    "CF221": "index 1",
+    "CF301": "'look_up'",
+    "CF302": "'look_up': 'call_0_d9703c35b3ba9f6467725b69'",
+    "CF303": "id 7",
+    "CF304": "id 'call_b' after 'call_a'",
+    "CF305": "index 0, id 'call_b'",
+    "CF306": "id 'call_a', index 1",
+    "CF307": "'look_up'",
+    "CF308": "'_up'",
+    "CF309": "'other'",
+    "CF311": "'look_up'",
+    "CF312": "'look_up': '{\"q\":1}{\"q\":2}'",
+    "CF314": "index 1 after 0",
+    "CF315": "choice 0: 'tool_calls'",
+    "CF316": "'call_a'",
+    "CF401": "'prompt_tokens'",
+    "CF404": "'count_100'",
+    "CF504": "choice 0: 'stop' after 'stop'",
+    "CF505": "choice 0",
+    "CF506": "'eos'",
+}
+
+
+def test_an_anomaly_quotes_what_was_sent() -> None:
+    told = {one.rule.id: one.detail for rule in RULES for one in read_example(rule).anomalies}
+    assert told.items() >= DETAILS.items()
+
+
 def test_they_come_in_the_order_of_their_first_place() -> None:
     parser = ChatCompletionParser()
     for body in (BY_ID["CF106"].example, BY_ID["CF103"].example):

@@ -339,5 +339,15 @@ def test_half_a_surrogate_pair_is_escaped(text: str) -> None:
     assert json.loads(first.data) == {"text": text}
 
 
+@each_case("dialect", ["minimax", "perplexity"])
+def test_a_whole_message_beside_the_deltas_has_all_text_so_far(dialect: str) -> None:
+    built = StreamBuilder(dialect).text("Good ", "morning", choice=1).text("Hi").finish(choice=1)
+    sent = [
+        choice for one in decoded(built.body) if one.data != b"[DONE]" for choice in json.loads(one.data)["choices"]
+    ]
+    said = [choice["message"]["content"] for choice in sent if choice["index"] == 1 and "message" in choice]
+    assert said[-1] == "Good morning"
+
+
 def test_ten_times_the_pieces_cost_ten_times_as_much() -> None:
     assert_linear(lambda n: lambda: StreamBuilder().text(*["word " * 800] * n).events, small=200)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import anyio
@@ -405,6 +406,18 @@ async def test_reading_what_another_task_drains() -> None:
             assert (caught.value.snapshot.text, stream.end) == ("Hello", None)
         tasks.cancel_scope.cancel()
     assert stream.end is StreamEnd.CLOSED
+
+
+def test_reading_what_another_thread_drains() -> None:
+    pieces = Held(*COUNTED)
+    stream = ChatCompletionStream(pieces)
+    with consumer(stream, lambda stream: [stream.drain(PATIENCE).text]) as drained:
+        assert pieces.waiting.wait(PATIENCE)
+        for again in (stream.read, partial(iter, stream), stream.events):
+            with pytest.raises(StreamConsumedError, match="another task or thread"):
+                again()
+        pieces.go_on.set()
+    assert (drained, stream.end) == (["".join(TEXTS)], StreamEnd.FINISHED)
 
 
 async def test_two_tasks_that_read_at_once() -> None:

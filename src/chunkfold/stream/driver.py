@@ -266,7 +266,7 @@ class StreamDriver:
             raise self._consumed_error(f"{what}: continue with events(), text_deltas() or read()")
 
     def _check_not_drained(self) -> None:
-        if self._consumed and not self._closed and self.end is None:
+        if self._consumed and self.end is None:
             raise self._second_reader_error()
 
     def _check_not_consumed(self) -> None:
