@@ -129,6 +129,11 @@ def test_finish_reason_is_the_last_that_is_not_empty(reasons: list[Any], expecte
     assert noted(parser) == rules
 
 
+def test_an_anomaly_tells_which_finish_reason_came_after_which() -> None:
+    (twice,) = fold(chunk({}, finish_reason="stop"), chunk({}, finish_reason="length")).anomalies
+    assert twice.detail == "choice 0: 'length' after 'stop'"
+
+
 def test_the_head_beside_azures_filter_may_be_empty_and_is_kept_where_it_is_not() -> None:
     """It was once dropped as a whole. GitHub Copilot sends the model there."""
     report = {"prompt_filter_results": [{"prompt_index": 0}]}
