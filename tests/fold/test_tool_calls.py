@@ -46,6 +46,13 @@ def test_a_made_up_id_comes_at_the_end_and_stays() -> None:
     assert calls(parser.completion()) == calls(parser.snapshot) == [(MADE_UP, W, ONE), ("b", W, TWO)]
 
 
+@pytest.mark.parametrize("name", [W, "{}", "{0}"])
+def test_a_made_up_id_is_told_beside_the_name_that_was_sent(name: str) -> None:
+    parser = read((0, ..., name, ONE))
+    (told,) = [anomaly.detail for anomaly in parser.anomalies if anomaly.rule.id == "CF302"]
+    assert told == f"{name!r}: {parser.completion().tool_calls[0].id}"
+
+
 ENDS = {
     "cut": lambda parser: parser.close(),
     "interrupted": lambda parser: parser.interrupt(OSError("reset")),

@@ -132,7 +132,7 @@ class ToolCalls:
                 self._log.note(anomalies.CALL_NAME_MISSING, "{}", call.id or "")
             if call.id is None:
                 self.bind_id(call, self.made_up_id(call))
-                self._log.note(anomalies.CALL_ID_MADE_UP, "{}: {}", call.name, call.id)
+                self._log.note(anomalies.CALL_ID_MADE_UP, f"{{}}: {call.id}", call.name)  # ours, so it is not quoted
 
     def made_up_id(self, call: ToolCall) -> str:
         """The id for a call that was sent without one, distinct from those that were sent so far.
