@@ -127,6 +127,8 @@ ENDED: list[tuple[dict[str, Any], list[bytes], str]] = [
         for error in ("RemoteProtocolError", "IncompleteRead", "ReadTimeout", "")
     ),
     *(({"end": "error", "error": error}, reads, "reset") for error in ("ReadError", "ConnectionResetError") for reads in ([], [b"a"])),
+    ({"end": "left", "error": "ReadError"}, [b"a"], "cut"),  # as a recording by hand may say
+    ({"end": "body", "error": "ReadError"}, [b"a"], "end"),
     ({"end": "body"}, STOPPED[:3], "end"),
     ({"end": "body", "status_code": 429}, [b"no"], "end"),
     ({"end": "left"}, STOPPED[:3], "cut"),

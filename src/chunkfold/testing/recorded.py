@@ -148,7 +148,7 @@ def recorded_answer(recording: Recording, speed: float = 1.0) -> Answer:
             for name, value in recording.headers.items()
             if name not in _TRANSFER_HEADERS and is_header(name, value)
         },
-        ending="end" if _is_whole(recording) else "reset" if recording.error in _RESETS else "cut",
+        ending="end" if _is_whole(recording) else "reset" if _was_reset(recording) else "cut",
     )
 
 
@@ -158,6 +158,10 @@ def _is_whole(recording: Recording) -> bool:
         return recording.end == "body"
     ended = replay(recording).end
     return ended is not None and ended.complete
+
+
+def _was_reset(recording: Recording) -> bool:
+    return recording.end == "error" and recording.error in _RESETS
 
 
 def is_header(name: str, value: str) -> bool:
@@ -172,7 +176,7 @@ def _pieces(recording: Recording, speed: float) -> Iterator[bytes | float]:
         yield read.data
         last_at = read.at
     pause = pause_of(recording.seconds - last_at, speed)
-    yield max(pause, BEFORE_RESET) if recording.error in _RESETS else pause
+    yield max(pause, BEFORE_RESET) if _was_reset(recording) else pause
 
 
 def pause_of(seconds: float, speed: float) -> float:
