@@ -154,7 +154,7 @@ DETAILS = {
     "CF220": "role 'tool'",
     "CF221": "index 1",
     "CF301": "'look_up'",
-    "CF302": "'look_up': 'call_0_d9703c35b3ba9f6467725b69'",
+    "CF302": "'look_up': call_0_d9703c35b3ba9f6467725b69",
     "CF303": "id 7",
     "CF304": "id 'call_b' after 'call_a'",
     "CF305": "index 0, id 'call_b'",
