@@ -51,6 +51,8 @@ COSTLY: dict[str, Callable[[], bytes]] = {
     "arguments of parallel calls": lambda: delta(
         tool_calls=[fragment(None, name, "f", "?") for name in "abcdefghijklmnopqrstuvwxyz"]
     ).replace(b"?", b"[" + b"[]," * (FULL // 26 // 3 - 100)),
+    "quotes in an error with an emoji": lambda: b"event: error\ndata: %b\n\n" % (WIDE + b'a "b" ' * (FULL // 6 - 10)),
+    "quotes around emoji": lambda: b"event: error\ndata: %b\n\n" % (b'"%b"' % WIDE * (FULL // 6 - 10)),
 }
 
 

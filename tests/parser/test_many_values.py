@@ -11,7 +11,7 @@ from linear import assert_linear
 from measured_memory import only_garbage_of_these_tests, traced
 
 from chunkfold import ChatCompletionParser, IncompleteStreamError
-from chunkfold.json_text.parsing import has_more_items
+from chunkfold.json_text.parsing import has_more_items, has_more_wide_text
 from chunkfold.models import base
 from chunkfold.testing import choice, chunk, delta
 from chunkfold.wire import raw_data
@@ -40,6 +40,32 @@ def test_items_are_commas_and_opening_brackets_outside_of_strings(data: bytes) -
     assert not has_more_items(data, len(data))
 
 
+WIDE_BYTES = {
+    b'"a"': 0,
+    b'"\xe2\x82\xac"': 0,
+    b'"\xf0\x9f\x98\x80"': 4,
+    b'"\xf0", "b": "\xf4c"': 3,
+    b'{"a": "\\"\xf0", "b": "cut': 3,
+    b'"\\ud83d\\ude00"': 12,
+    b'"\\\\\\uD83D\\uDE00"': 14,
+    b'"\\\\ud83d\\ude00"': 0,  # a backslash, `ud83d` and half a pair
+    b'"\\ud83d" "\\ude00"': 0,
+    b'"\\\xf0"': 2,
+    b'"a\\" \xf0': 5,
+    b'"cut \xf0': 5,
+    b'"\xf0 cut\\': 5,
+    b'a "b" \xf0 ""': 0,
+}
+
+
+@each_case("data", WIDE_BYTES)
+def test_wide_text_is_the_strings_with_characters_of_four_bytes(data: bytes) -> None:
+    padded = b" " * 20 + data
+    assert not has_more_wide_text(padded, WIDE_BYTES[data])
+    assert has_more_wide_text(padded, max(WIDE_BYTES[data] - 1, 0)) == (WIDE_BYTES[data] > 0)
+    assert not has_more_wide_text(data, len(data))
+
+
 HOSTILE_TEXTS = [b'"",', b'"' + b"x" * 50, b'"\\"' * 20, b'"', b"1", b"}", b'"a":"\\\\",', b"\\"]
 
 
@@ -47,6 +73,17 @@ HOSTILE_TEXTS = [b'"",', b'"' + b"x" * 50, b'"\\"' * 20, b'"', b"1", b"}", b'"a"
 @pytest.mark.parametrize("piece", HOSTILE_TEXTS)
 def test_items_are_counted_in_linear_time(piece: bytes) -> None:
     assert_linear(lambda size: partial(has_more_items, piece * (size // len(piece)), size), 300_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [b"\xf0", b'"\xf0"', b"\\ud83d\\ude00"])
+@pytest.mark.parametrize("piece", HOSTILE_TEXTS)
+def test_wide_text_is_measured_in_linear_time(piece: bytes, wide: bytes) -> None:
+    def take(size: int) -> Callable[[], bool]:
+        data = wide + (piece + wide) * (size // len(piece + wide))
+        return partial(has_more_wide_text, data, len(data) - 1)
+
+    assert_linear(take, 300_000)
 
 
 def ones(count: int) -> list[int]:

@@ -3,9 +3,8 @@
 import inspect
 import json
 import re
-import sys
 from functools import lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -20,9 +19,16 @@ _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no d
 # Everything up to the next comma or opening bracket outside of strings, or up to the end, so that every try matches:
 # a search that fails would start again at each byte.
 _ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+([,\[{]|\Z)', re.DOTALL)
-_STRING: Final = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?', re.DOTALL)
 # Characters that make Python keep four bytes for each one of their text, as they are and escaped.
-_WIDE: Final = (re.compile(rb"[\xf0-\xf4]"), re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"))
+_WIDE_BYTE: Final = rb"\xf0-\xf4"
+_WIDE_PAIR: Final = rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"
+_WIDE: Final = (re.compile(rb"[%b]" % _WIDE_BYTE), re.compile(_WIDE_PAIR, re.DOTALL))
+# Everything up to the next string that has one, and that string; or up to the end, for the same reason.
+_WIDE_STRING: Final = re.compile(
+    rb'(?:[^"]++|"[^"\\%(byte)b]*+(?:(?!%(pair)b)\\[^%(byte)b][^"\\%(byte)b]*+)*+(?:"|\\?\Z))*+'
+    rb'(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"?|\Z)' % {b"byte": _WIDE_BYTE, b"pair": _WIDE_PAIR},
+    re.DOTALL,
+)
 
 _NOT_BLANK: Final = re.compile(r"\S")
 
@@ -42,17 +48,17 @@ def count_items(data: bytes, most: int) -> int:
     return sum(1 for _ in islice(items, most + 1))
 
 
-def is_wide(data: bytes, start: int = 0, end: int = sys.maxsize) -> bool:
-    """Whether JSON, or a part of it, has characters that make Python keep four bytes for each one of their text."""
-    return any(wide.search(data, start, end) for wide in _WIDE)
+def is_wide(data: bytes) -> bool:
+    """Whether JSON has characters that make Python keep four bytes for each one of their text."""
+    return any(wide.search(data) for wide in _WIDE)
 
 
 def has_more_wide_text(data: bytes, most: int) -> bool:
     """Whether the strings in JSON that have such characters have more bytes. The data need not be JSON; linear."""
     if len(data) <= most or not is_wide(data):
         return False
-    places = (string.span(1) for string in _STRING.finditer(data))
-    return sum(end - start for start, end in places if is_wide(data, start, end)) > most
+    places = (string.span(1) for string in _WIDE_STRING.finditer(data))
+    return any(size > most for size in accumulate(end - start for start, end in places))
 
 
 def adapter_of(as_type: Any) -> TypeAdapter[Any]:
