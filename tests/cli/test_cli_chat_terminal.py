@@ -130,7 +130,6 @@ def test_raw_is_refused_on_a_terminal() -> None:
     assert exit_code == 2
 
 
-@pytest.mark.slow
 def test_reasoning_is_folded_unless_all_of_it_is_asked_for() -> None:
     answer = StreamBuilder("deepseek").reasoning(*(f"thought {number}\n" for number in range(9))).text("So.")
     shown, written, _ = drawn(answer, "-q")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from command_line import PATIENCE, on_a_terminal, piped, press_ctrl_c, run, started, wait_until
+from command_line import PATIENCE, on_a_terminal, press_ctrl_c, run, started, wait_until
 from doc_blocks import tables_of, text_of
 from doctor_command import KEY, NAMES, STOP, called, doctor, findings, provider, refusal, text
 
@@ -177,7 +177,7 @@ def test_the_checks_are_listed() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="needs a system other than Windows, where bash completes in another way")
 def test_the_names_of_checks_are_completed() -> None:
     words = {"COMP_WORDS": "chunkfold doctor --only ea", "COMP_CWORD": "3"}
-    assert piped(_CHUNKFOLD_COMPLETE="bash_complete", **words).stdout == "plain,early-close\n"
+    assert run(_CHUNKFOLD_COMPLETE="bash_complete", **words).stdout == "plain,early-close\n"
 
 
 def test_the_page_lists_the_checks_and_the_results() -> None:

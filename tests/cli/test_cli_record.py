@@ -5,7 +5,6 @@ a terminal, left by Ctrl-C. What is served is read by real clients, and recorded
 import json
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import time
@@ -22,15 +21,16 @@ from command_line import (
     COMMAND,
     NEEDS_SIGNALS,
     PATIENCE,
-    Drawn,
     OpenAnswer,
     Ran,
     environment,
     is_waiting,
+    on_a_terminal,
     press_ctrl_c,
     started,
     wait_until,
 )
+from fronts import ALONE
 from recorded_streams import recorded_reads
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream
@@ -70,16 +70,8 @@ CALL = 'tool call: weather {"city":"Porto"}\n'
 FACTS = "3 prompt tokens, 4 completion tokens\n"
 
 
-def run(*arguments: str, stdin: bytes = b"") -> Ran:
-    return command_line.run(*arguments, stdin=stdin, OPENAI_API_KEY=KEY)
-
-
-def piped(*arguments: str, **options: Any) -> Ran:
-    return command_line.piped(*arguments, OPENAI_API_KEY=KEY, **options)
-
-
-def drawn(recording: Recording, path: Path, *, width: int = 80, **variables: str) -> Drawn:
-    return command_line.on_a_terminal("replay", saved(recording, path), width=width, **variables)
+def run(*arguments: str, **options: Any) -> Ran:
+    return command_line.run(*arguments, OPENAI_API_KEY=KEY, **options)
 
 
 def at_once(pieces: list[bytes], **more: Any) -> Recording:
@@ -102,7 +94,7 @@ def saved(recording: Recording, path: Path) -> str:
 @pytest.mark.slow
 def test_record(output: Path) -> None:
     with FakeProvider(Answer(WHOLE, headers={"x-request-id": "req_1"})) as provider:
-        result = piped("record", provider.base_url, "-m", "gpt-x", "Rain?", "-o", str(output))
+        result = run("record", provider.base_url, "-m", "gpt-x", "Rain?", "-o", str(output))
         url = provider.url
     summary = f"recorded 8 reads, {len(b''.join(WHOLE)):,} bytes in "
     assert (result.stdout, result.exit_code) == ("", 0)
@@ -309,8 +301,7 @@ def test_replay_in_a_pipe_gives_the_text_alone(output: Path) -> None:
     times = [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5]
     path = saved(recorded_reads(*zip(times, WHOLE, strict=True), ended_at=3.0), output)
     facts = f"finished: tool_calls · first token 0.50 s · 2.7 tokens/s · 2.50 s in all · {FACTS}"
-    assert piped("replay", path, "--speed", "1000") == (TEXT, CALL + facts, 0)
-    for speed in ("0", "inf"):
+    for speed in ("1000", "0", "inf"):
         assert run("replay", path, "--speed", speed) == (TEXT, CALL + facts, 0)
 
 
@@ -358,7 +349,7 @@ def test_another_choice_is_shown_if_nothing_came_of_the_first(output: Path) -> N
 @pytest.mark.parametrize(("width", "variables"), [(40, {}), (80, {"NO_COLOR": "1"})])
 def test_replay_on_a_terminal(width: int, variables: dict[str, str], output: Path) -> None:
     recording = recorded_reads(*((0.01 * number, piece) for number, piece in enumerate(WHOLE)), ended_at=0.1)
-    _, written, code = drawn(recording, output, width=width, **variables)
+    _, written, code = on_a_terminal("replay", saved(recording, output), width=width, **variables)
     assert code == 0
     assert "\x1b[2m" in written  # the reasoning is dimmed
     for shown in ("They ask", "for rain.", "look.", "finished: tool_calls", "3 prompt tokens"):
@@ -367,7 +358,7 @@ def test_replay_on_a_terminal(width: int, variables: dict[str, str], output: Pat
 
 
 def test_a_dumb_terminal_gets_plain_lines(output: Path) -> None:
-    written = drawn(at_once(WHOLE), output, TERM="dumb").written.replace("\r", "")
+    written = on_a_terminal("replay", saved(at_once(WHOLE), output), TERM="dumb").written.replace("\r", "")
     assert written == f"{TEXT}\n{CALL}finished: tool_calls · {FACTS}"
 
 
@@ -450,12 +441,9 @@ def serving(recording: Recording, path: Path, *options: str) -> Iterator[tuple[s
         yield process, first.strip()
 
 
-NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load them takes longer than a test
-
-
 def record_again(url: str) -> tuple[Recording, ChatCompletionStream]:
     with (
-        httpx.Client(trust_env=False, verify=NO_CERTIFICATES, timeout=PATIENCE) as client,
+        httpx.Client(**ALONE) as client,
         client.stream("POST", url, json={}) as response,
     ):
         recorder = Recorder(response)
@@ -494,5 +482,5 @@ def test_a_closed_list_of_requests_is_no_trouble(output: Path) -> None:
 
 def test_an_encoding_that_cannot_write_everything(output: Path) -> None:
     path = saved(at_once(StreamBuilder().text("São").finish().done().events), output)
-    result = piped("replay", path, PYTHONUTF8="0", PYTHONIOENCODING="ascii", PYTHONCOERCECLOCALE="0", LC_ALL="C")
+    result = run("replay", path, encoding="ascii")
     assert (result.stdout, result.exit_code) == (r"S\xe3o", 0)

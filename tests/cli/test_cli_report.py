@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import Ran, piped, run
+from command_line import Ran, run
 from made_recordings import CUT, HOSTILE, PLAIN, WHOLE
 
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("folder")
 def test_it_writes_a_page_and_says_so() -> None:
-    result = piped("report", "whole.jsonl", "-o", "report.html")
+    result = report("whole.jsonl", "-o", "report.html")
     page = Path("report.html").read_text("utf-8")
     assert page.startswith("<!doctype html>\n")
     assert page.endswith("</html>\n")

@@ -15,9 +15,11 @@ import sysconfig
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -70,12 +72,15 @@ class Drawn(NamedTuple):
     exit_code: int
 
 
-def run(*arguments: str, stdin: str | bytes = b"", **variables: str | None) -> Ran:
+def run(*arguments: str, stdin: str | bytes = b"", encoding: str = "utf-8", **variables: str | None) -> Ran:
     """The command within this process; nothing but an exit may leave it."""
-    runner = click.testing.CliRunner(env={**dict.fromkeys(_CREDENTIALS), **_LOOPBACK, "COLUMNS": "80", **variables})
+    runner = click.testing.CliRunner(
+        encoding, {**dict.fromkeys(_CREDENTIALS), **_LOOPBACK, "COLUMNS": "80", **variables}
+    )
     result = runner.invoke(chunkfold, arguments, stdin, prog_name="chunkfold")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return Ran(result.stdout, result.stderr, result.exit_code)
+    stdout, stderr = (said.decode().replace("\r\n", "\n") for said in (result.stdout_bytes, result.stderr_bytes))
+    return Ran(stdout, stderr, result.exit_code)
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -141,24 +146,39 @@ def read_a_line_and_close(process: subprocess.Popen[str]) -> str:
 
 
 def on_a_terminal(
-    *arguments: str | Path,
-    command: str = COMMAND,
-    width: int = 80,
-    height: int = 200,
-    stdout: Any = None,
-    **variables: str,
+    *arguments: str, command: str = "", width: int = 80, height: int = 200, stdout: Any = None, **variables: str
 ) -> Drawn:
-    """The command, or another one, on a terminal of that size, but for a standard output that is given."""
+    """The command within this process, or another one, on a terminal of that size, but for an output that is given."""
     fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-    with subprocess.Popen(
-        [command, *arguments], stdin=its, stdout=stdout or its, stderr=its, env=environment(**variables)
-    ) as process:
-        os.close(its)
-        written = b"".join(iter(lambda: _read(ours), b"")).decode()
-        os.close(ours)
-    return Drawn(screen_of(written, width), written, process.returncode)
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(lambda: b"".join(iter(lambda: _read(ours), b"")).decode())
+        with _standard_streams(its, stdout.fileno() if stdout else its, its, environment(**variables)):
+            code = subprocess.call([command, *arguments]) if command else _code_of(arguments)
+    written = reading.result()
+    os.close(ours)
+    return Drawn(screen_of(written, width), written, code)
+
+
+def _code_of(arguments: tuple[str, ...]) -> Any:
+    with pytest.raises(SystemExit) as ended:
+        chunkfold(arguments, prog_name="chunkfold")
+    return ended.value.code or 0
+
+
+@contextmanager
+def _standard_streams(stdin: int, stdout: int, stderr: int, variables: dict[str, str]) -> Iterator[None]:
+    """Give this process, and those that it starts, other standard streams and variables; close the first."""
+    with ExitStack() as stack, mock.patch.dict(os.environ, variables, clear=True):
+        stack.callback(os.close, stdin)
+        for number, (name, given) in enumerate({"stdin": stdin, "stdout": stdout, "stderr": stderr}.items()):
+            stack.callback(os.close, kept := os.dup(number))
+            stack.callback(os.dup2, kept, number)
+            os.dup2(given, number)
+            file = stack.enter_context(open(number, "w" if number else "r", encoding="utf-8", closefd=False))
+            stack.enter_context(mock.patch.object(sys, name, file))
+        yield
 
 
 def _read(descriptor: int) -> bytes:

@@ -35,8 +35,10 @@ PATIENCE = 30.0  # seconds, after which a test that hangs fails
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 URL = "https://provider.test/v1/chat/completions"  # of a client that is mocked
 LIBRARIES = {"httpx": httpx, "httpx2": httpx2}
+TRUSTING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # one for all clients: it takes longer to make than a client
+TRUSTING.check_hostname, TRUSTING.verify_mode = False, ssl.CERT_NONE
 # Whatever proxies and certificates the machine has: the tests talk to themselves.
-ALONE: Mapping[str, Any] = {"trust_env": False, "verify": False, "timeout": PATIENCE}
+ALONE: Mapping[str, Any] = {"trust_env": False, "verify": TRUSTING, "timeout": PATIENCE}
 
 # httpx nests async generators and closes only the outermost, whoever reads it: trio says so of those that were not
 # exhausted. The filter names them, so that a generator of chunkfold's own would be an error.
