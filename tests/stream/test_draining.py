@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from fronts import PATIENCE, generators_of_httpx_are_not_ours, has_left, over_both_streams, raw_client_of, rescue, send
+from fronts import PATIENCE, STREAMS, by_turns, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import (
     ERROR,
     HELLO,
@@ -27,6 +27,9 @@ from sources import (
     Kin,
     is_sync,
     over_http_1_0,
+    raw_client_of,
+    rescue,
+    send,
     source,
     stopped_after_the_first,
 )
@@ -67,7 +70,7 @@ DRAINED: dict[str, tuple[list[Any], str, float, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", DRAINED)
+@by_turns("what", DRAINED, STREAMS)
 async def test_draining_raises_nothing_for_what_the_provider_sends(library: Any, front: Any, what: str) -> None:
     """Nor does it last longer, in a client without a read timeout."""
     pieces, ending, within, end = DRAINED[what]
@@ -102,7 +105,7 @@ async def test_draining_ends_the_loop_that_it_stands_in(front: Any) -> None:
     streams: list[tuple[list[bytes], str, str]] = [
         (WHOLE, "Hello world", "finished"),
         (IN_ONE_READ, "Hello world", "finished"),
-        ([HI * 2000, STOP], "Hi" * 2000, "finished"),
+        ([HI * 300, STOP], "Hi" * 300, "finished"),
         ([HELLO, WOR, ERROR], "Hello wor", "failed"),  # which is not raised in the loop either
     ]
     for pieces, text, end in streams:

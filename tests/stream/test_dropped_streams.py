@@ -5,13 +5,13 @@ import math
 import subprocess
 import sys
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from asked import COUNTED, NUMBERS, apart, asked
-from fronts import PATIENCE, Sync, over_both_streams
+from fronts import PATIENCE, STREAMS, Sync, by_turns, over_both_streams
 from sources import ERROR, async_generator
 from spotless import OWN_TO_HTTPX, spotless_loop
 from ways_out import (
@@ -62,9 +62,13 @@ OPEN = [leave_at_once, leave_at_the_first, leave_the_events, leave_at_the_finish
 OVER = [read_it, read_to_the_end, close_at_once, read_one_and_close, close_the_response, see_the_error]
 
 
-@pytest.mark.parametrize("use", [*OPEN, *OVER])
-async def test_dropping_a_stream(library: Any, front: Any, use: Callable[[Any], Awaitable[None]]) -> None:
+USES = {use.__name__: use for use in [*OPEN, *OVER]}
+
+
+@by_turns("name", USES, STREAMS)
+async def test_dropping_a_stream(library: Any, front: Any, name: str) -> None:
     """A warning of one that is open, with nothing of the content."""
+    use = USES[name]
     failing = [*NUMBERS, ERROR, math.inf]
     pieces = failing if use is see_the_error else [*apart(COUNTED[:-1]), math.inf] if use in OPEN else apart(COUNTED)
     async with asked(library, front, Answer(pieces)) as to:

@@ -10,8 +10,8 @@ from typing import Any, Self
 import anyio
 import anyio.lowlevel
 import pytest
-from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items
-from fronts import ASKED, PATIENCE, Sync, generators_of_httpx_are_not_ours, has_left, over_both_streams
+from asked import ASKED, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items
+from fronts import PATIENCE, STREAMS, Sync, by_turns, generators_of_httpx_are_not_ours, has_left, over_both_streams
 from sources import HI, STOP, Kin, source
 from spotless import spotless_loop
 
@@ -22,15 +22,14 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
 
 
-@pytest.mark.parametrize(
-    ("view", "count"), [("chunks", 0), ("chunks", 3), *((view, 1) for view in VIEWS), ("events", 3)]
-)
-async def test_leaving_after_some_items(library: Any, front: Any, view: str, count: int) -> None:
+@by_turns("items", ["0 chunks", "3 chunks", *(f"1 {view}" for view in VIEWS), "3 events"], STREAMS)
+async def test_leaving_after_some_items(library: Any, front: Any, items: str) -> None:
+    count, view = items.split()
     async with asked(library, front, Answer([*apart(NUMBERS), math.inf])) as to:
         async with to.connect() as stream:
-            items = VIEWS[view](stream)
-            for _ in range(count):
-                await anext(items)
+            iterator = VIEWS[view](stream)
+            for _ in range(int(count)):
+                await anext(iterator)
         assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
         assert has_left(to.request)
         with pytest.raises(IncompleteStreamError):
@@ -59,18 +58,20 @@ async def fail_after_done(to: Asked, view: str, mine: BaseException) -> None:
 KINDS = [KeyError, Mine, KeyboardInterrupt, SystemExit, asyncio.CancelledError, TimeoutError, GeneratorExit]
 
 
-@pytest.mark.parametrize(
-    ("view", "kind", "fail"),
-    [
+FAILURES: dict[str, tuple[str, type[BaseException], Callable[..., Awaitable[None]]]] = {
+    f"{kind.__name__} {fail.__name__} {view}": (view, kind, fail)
+    for view, kind, fail in [
         *(("chunks", kind, fail_in_the_loop) for kind in KINDS),
         *((view, KeyboardInterrupt, fail_in_the_loop) for view in [*VIEWS][1:]),
         *(("chunks", kind, fail_after_done) for kind in (KeyError, KeyboardInterrupt)),
         ("chunks", KeyError, fail_at_once),
-    ],
-)
-async def test_an_exception_of_the_consumer_passes_unchanged(
-    library: Any, front: Any, view: str, kind: type[BaseException], fail: Callable[..., Awaitable[None]]
-) -> None:
+    ]
+}
+
+
+@by_turns("failure", FAILURES, STREAMS)
+async def test_an_exception_of_the_consumer_passes_unchanged(library: Any, front: Any, failure: str) -> None:
+    view, kind, fail = FAILURES[failure]
     mine, is_over = kind("mine"), fail is fail_after_done
     async with asked(library, front, Answer(COUNTED, ending="open") if is_over else Answer([*NUMBERS, math.inf])) as to:
         with pytest.raises(kind) as caught:
@@ -96,10 +97,11 @@ async def test_closing_again_does_not_touch_the_next_stream(library: Any, front:
         assert to.provider.connections == 1
 
 
-@pytest.mark.parametrize(("view", "repeats"), [*((view, 1) for view in VIEWS), ("chunks", 2000), ("events", 2000)])
-async def test_closing_in_the_loop_ends_it(library: Any, front: Any, view: str, repeats: int) -> None:
+@by_turns("items", [*(f"1 {view}" for view in VIEWS), "300 chunks", "300 events"], STREAMS)
+async def test_closing_in_the_loop_ends_it(library: Any, front: Any, items: str) -> None:
+    repeats, view = items.split()
     taken: list[Any] = []
-    async with asked(library, front, Answer([b"".join(NUMBERS[:1] + [NUMBERS[1]] * repeats), math.inf])) as to:
+    async with asked(library, front, Answer([b"".join(NUMBERS[:1] + [NUMBERS[1]] * int(repeats)), math.inf])) as to:
         async with to.connect() as stream:
             with anyio.fail_after(PATIENCE):
                 async for item in VIEWS[view](stream):

@@ -70,7 +70,7 @@ def test_chunks_come_as_they_arrive() -> None:
 
 
 @every_source
-@pytest.mark.parametrize("way_out", WAYS_OUT)
+@each_case("way_out", WAYS_OUT)
 async def test_every_way_out_closes(kind: str, front: Any, way_out: Callable[[Any], Awaitable[None]]) -> None:
     async with opened(kind, front, WHOLE) as body:
         async with front(body.source) as stream:
