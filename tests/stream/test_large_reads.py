@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
@@ -104,13 +103,6 @@ def streamed(
     return items, result_of(stream, seen, [], "")
 
 
-READERS = {
-    (front.__name__, use): partial(streamed, front, use)
-    for front in (Sync, AsyncChatCompletionStream)
-    for use in (iterate, iterate_over_events, read)
-}
-
-
 def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], Result]:
     """The same by a parser, which is fed whole reads."""
     clock = ManualClock()
@@ -127,16 +119,15 @@ def fed_chunks(reads: list[Read], options: dict[str, Any]) -> tuple[list[str], R
     return [plain(chunk) for chunk in chunks], result_of(parser, seen, [], "")
 
 
-@given(READS, OPTIONS, SIZES)
-def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: dict[str, Any], size: int) -> None:
+@given(READS, OPTIONS, SIZES, st.sampled_from([Sync, AsyncChatCompletionStream]))
+def test_streams_are_the_parser_whatever_the_slices(reads: list[Read], options: Any, size: int, front: Any) -> None:
     with each_validated():
         chunks, result = fed_chunks(reads, options)
         events = [one for one, _ in parsed(reads, False, options).events]
     assert fed_chunks(reads, options) == (chunks, result)
-    items = {iterate: chunks, iterate_over_events: events, read: []}
     with slices_of(size):
-        for (front, use), stream in READERS.items():
-            assert stream(reads, options) == (items[use], result), (front, use)
+        for use, items in [(iterate, chunks), (iterate_over_events, events), (read, [])]:
+            assert streamed(front, use, reads, options) == (items, result), use
 
 
 @given(st.lists(st.sampled_from([b"a", b"\n", b"\n\n", b"data: x\n\n", b"x" * 40]), max_size=60).map(b"".join), st.sampled_from([1, 2, 30]), st.booleans())  # fmt: skip
