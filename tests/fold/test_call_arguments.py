@@ -104,6 +104,15 @@ def test_another_name_after_an_empty_object_is_another_call(index: Any, empty: A
     assert [call[1:] for call in calls(parser.completion())] == [(W, ONE + " ")]
 
 
+@each_case("index", [..., 0])
+@each_case("empty", [{}, []])
+@each_case("rest", ["get_weather", "weather"])
+def test_a_name_goes_on_after_an_empty_object_if_the_id_is_the_same(index: Any, empty: Any, rest: str) -> None:
+    parser = read((index, "a", "get_", empty), (index, "a", rest, ONE))
+    assert calls(parser.completion()) == [("a", "get_weather", ONE)]
+    assert "CF308" in noted(parser)
+
+
 def test_an_object_keeps_its_meaning() -> None:
     """Only the meaning is promised: how the text is spaced and escaped is the library's own."""
     (call,) = read((0, "a", W, TEXT_OF_OBJECT)).completion().tool_calls

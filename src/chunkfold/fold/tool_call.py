@@ -117,11 +117,14 @@ class ToolCall:
 
     def grows_into(self, name: str) -> bool:
         """Whether this is a longer form of its name; after its first arguments, a longer name is another name."""
-        return not self.has_arguments and len(name) > self._name.tell() and name.startswith(self.name)
+        return not self.has_arguments and self._is_extended_by(name)
 
     def is_called_otherwise(self, name: str) -> bool:
         """Whether it has a name, and this one neither equals nor extends it."""
         return self.has_name and not self.is_called(name) and not self.grows_into(name)
+
+    def _is_extended_by(self, name: str) -> bool:
+        return len(name) > self._name.tell() and name.startswith(self.name)
 
     def take_name(self, name: str, log: AnomalyLog) -> int:
         """Fold in a fragment's name: first, a repeat, a longer one, a piece, or too late; return how much it grew."""
@@ -135,7 +138,8 @@ class ToolCall:
             log.note(anomalies.CALL_NAME_LATE, "{}", name)
             return 0
         log.note(anomalies.CALL_NAME_IN_PIECES, "{}", name)
-        piece = name[self._name.tell() :] if self.grows_into(name) else name
+        # Also after an empty object: it is a placeholder, as the fragment's id is that of this call.
+        piece = name[self._name.tell() :] if self._is_extended_by(name) else name
         return self._name.write(piece)
 
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
