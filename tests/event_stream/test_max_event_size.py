@@ -10,6 +10,7 @@ from invariants.decoding import decoded as decode
 from reference_decoder import decode_whole
 
 from chunkfold import EventStreamDecoder
+from chunkfold.event_stream import decoder as decoder_module
 
 
 class Sized(NamedTuple):
@@ -89,17 +90,20 @@ def test_an_unfinished_line_may_have_the_limit_and_no_byte_more(begin: bytes) ->
         assert decoder.limit_exceeded is is_passed
 
 
+@pytest.mark.parametrize("size", [2**13, pytest.param(2**23, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("field", [b"id: ", b"event: "])
-def test_an_id_or_a_name_may_have_8_mib(field: bytes) -> None:
+def test_an_id_or_a_name_may_have_8_mib(field: bytes, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python keeps four bytes for each character of a text with an emoji."""
-    longest = field + b"a" * (2**23 - len(field))
+    assert decoder_module._LONGEST_TEXT == 2**23
+    monkeypatch.setattr(decoder_module, "_LONGEST_TEXT", size)
+    longest = field + b"a" * (size - len(field))
     for line, limit, refused_by in (
-        (longest, 2**25, None),
-        (longest + b"a", 2**25, 2**23),
-        (longest + b"aa", 2**23 + 1, 2**23 + 1),  # known before the line ends, and so whatever line it is
-        (longest + b"a", 2**22, 2**22),
+        (longest, 4 * size, None),
+        (longest + b"a", 4 * size, size),
+        (longest + b"aa", size + 1, size + 1),  # known before the line ends, and so whatever line it is
+        (longest + b"a", size // 2, size // 2),
         (longest + b"a", None, None),
-        (b": " + longest, 2**25, None),
+        (b": " + longest, 4 * size, None),
     ):
         for pieces in ([line + b"\ndata: 1\n\n"], [line, b"\ndata: 1\n\n"]):
             decoder = EventStreamDecoder(limit)

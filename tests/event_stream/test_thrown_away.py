@@ -235,7 +235,7 @@ def test_what_stands_before_an_event_stream_is_shown(body: bytes, opening: bytes
 def test_of_an_opening_that_is_larger_than_the_limit_only_the_beginning_is_shown(size: int, limit: int) -> None:
     """Also where the read that ends it is larger than the limit by itself."""
     opening = b"{\n" * (size // 2) + b"\n" * (size % 2)
-    body = opening + b"data: a\n\n" * 1000
+    body = opening + b"data: a\n\n" * (1 + limit // 9)
     for pieces in ([body], [opening, body[size:]], [body[:3], body[3:]], [bytes([one]) for one in body]):
         decoded = decode(pieces, limit)
         whole = (opening, None)

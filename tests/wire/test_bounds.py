@@ -146,8 +146,11 @@ def test_what_spells_a_number_under_an_unknown_key_is_kept_as_it_is() -> None:
     assert dumped(payload) == {**HEAD, **unknown, "created": 5, "choices": []}
 
 
-def test_arguments_that_come_as_a_value_are_bounded() -> None:
+@pytest.mark.parametrize("most", [2**12, pytest.param(2**21, marks=pytest.mark.slow)])
+def test_arguments_that_come_as_a_value_are_bounded(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text they take several times as much memory as they were sent in."""
+    assert repairs.MAX_ARGUMENTS_VALUES == 2**21
+    monkeypatch.setattr(repairs, "MAX_ARGUMENTS_VALUES", most)
 
     def fragment(characters: int) -> bytes:
         arguments = {"a": "\x01" * (characters - 2)}  # the object and its key count one each
@@ -155,14 +158,14 @@ def test_arguments_that_come_as_a_value_are_bounded() -> None:
             chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]})
         )
 
-    assert parse(fragment(2**21)).error is None
-    error = parse(fragment(2**21 + 1)).error
+    assert parse(fragment(most)).error is None
+    error = parse(fragment(most + 1)).error
     assert isinstance(error, LimitExceededError)
-    assert (error.limit, error.value) == ("max_arguments_values", 2**21)
-    function = {"name": "f", "arguments": {"a": "x" * 2**19}}
+    assert (error.limit, error.value) == ("max_arguments_values", most)
+    function = {"name": "f", "arguments": {"a": "x" * (most // 4)}}
     several = chunk({"tool_calls": [{"index": at, "function": function} for at in range(4)]})
     assert type(parse(several).error) is LimitExceededError
-    parser = parsed(sse(A)[0] + b"data: " + fragment(2**21 + 1) + b"\n\n")
+    parser = parsed(sse(A)[0] + b"data: " + fragment(most + 1) + b"\n\n")
     assert (parser.end, parser.snapshot.text, type(parser.error)) == ("invalid", "a", LimitExceededError)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from cases import each_case
@@ -16,6 +17,7 @@ from chunkfold import (
     InvalidStreamError,
     NotAnEventStreamError,
 )
+from chunkfold.event_stream import discarded
 from chunkfold.excerpts import excerpt_of
 from chunkfold.testing import HEAD, sse
 
@@ -264,7 +266,7 @@ FRAMES = {
 def test_what_comes_without_its_field_twice_or_before_the_stream(
     body: bytes, end: str, text: str, rules: str, size: int | None
 ) -> None:
-    parser = parsed(body, size)
+    parser = parsed(body, size and max(size, len(body) // 2**10))
     assert (parser.end, parser.snapshot.text, sorted(noted(parser))) == (end, text, rules.split())
     assert parser.snapshot.usage is None
 
@@ -301,40 +303,38 @@ def test_an_error_before_a_stream_is_none_if_a_transform_holds_the_chunks_back()
     assert (parser.end, parser.snapshot.text, noted(parser)) == ("finished", "ab", set())
 
 
-@pytest.mark.parametrize(
-    ("body", "end"),
-    [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")],
-    ids=["a completion", "an error"],
-)
+@each_case(("body", "end"), [(COMPLETION, "finished"), ({"error": {"message": "x"}}, "failed")])
 def test_a_large_body_of_json_in_lines_behind_a_comment_is_read(body: dict[str, Any], end: str) -> None:
-    sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 20] * 30_000}, indent=1).encode()
+    sent = b": ping\n\n" + json.dumps({**body, "padding": ["a" * 200] * 4_000}, indent=1).encode()
     assert parsed(sent).end == end
-    assert parsed(sent.replace(b'"a', b'"' + b"a" * 20)).end == "empty"  # past a MiB it is not read
+    assert parsed(sent.replace(b'"a', b'"' + b"a" * 80)).end == "empty"  # past a MiB it is not read
 
 
-PADDING = b'"padding": [\n' + b'"aaaaaaaaaaaaaaaaaaaa",\n' * 45_000 + b"0\n]\n}\n\n"
+LONGEST, MOST_ITEMS = 2**15, 10_000  # bytes of JSON in several lines; its items
+PADDING = b'"padding": [\n' + b'"aaaaaaaaaaaaaaaaaaaa",\n' * (LONGEST // 23) + b"0\n]\n}\n\n"
 UNREAD = [
     b'{\n"error": {"message": "x"},\n' + PADDING,
     b'{\n"choices": [],\n' + PADDING,
-    b"{\n" + b'"a": 1,\n' * 2**17 + b"\n",
-    b'{"a": [' + b"0," * 300_000 + b"0]}\n\n",
-    b'{\n"a": [' + b"0," * 300_000 + b"0]\n}\n\n",
-    b'data : {"a": [' + b"0," * 300_000 + b"0]}\n\n",
+    b"{\n" + b'"a": 1,\n' * (LONGEST // 8) + b"\n",
+    b'{"a": [' + b"0," * MOST_ITEMS + b"0]}\n\n",
+    b'{\n"a": [' + b"0," * MOST_ITEMS + b"0]\n}\n\n",
+    b'data : {"a": [' + b"0," * MOST_ITEMS + b"0]}\n\n",
     b'{"error": {"message": "boom\n\n',
     b'{\n"error": {"message": "boom\n\n',
     b'error: {"error": {"message": "boom\n\n',
 ]
 
 
-@pytest.mark.parametrize("unread", UNREAD, ids=[repr(one[:40]) for one in UNREAD])
+@each_case("unread", UNREAD)
+@patch.object(discarded, "_LONGEST_JSON", LONGEST)
 def test_json_without_the_field_that_cannot_be_read_is_unexplained(unread: bytes) -> None:
     first, done = sse(A)
-    for size in (2**16, 2**24):
-        parser = parsed(first + unread + done, size)
+    for size in (2**12, 2**20):
+        parser = parsed(first + unread + done, size, max_event_items=MOST_ITEMS)
         assert (parser.end, noted(parser)) == ("truncated", {"CF219"})
         assert excerpt_of(unread.removeprefix(b"error: ").removeprefix(b"data : "))[:12] in str(parser.error)
-    assert parsed(first + unread + done, strict=True).end == "invalid"
-    assert parsed(first + unread + sse(B)[0] + done).end == "finished"
+    assert parsed(first + unread + done, max_event_items=MOST_ITEMS, strict=True).end == "invalid"
+    assert parsed(first + unread + sse(B)[0] + done, max_event_items=MOST_ITEMS).end == "finished"
 
 
 @pytest.mark.parametrize("data", [b'{"id":"1","logprodata: {"id":"2"}', b"[HEARTBEAT]", b"OK"])
@@ -353,11 +353,7 @@ def test_an_event_of_any_name_may_be_a_chunk(name: str) -> None:
     assert noted(payload) == set()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [{"error": {"message": "m"}}, {"error": "m"}, {"base_resp": {"status_code": 1}}],
-    ids=["an object", "a text", "MiniMax's"],
-)
+@each_case("body", [{"error": {"message": "m"}}, {"error": "m"}, {"base_resp": {"status_code": 1}}])
 def test_an_event_of_any_name_may_be_an_error(body: Any) -> None:
     assert isinstance(parse(body, "meta").error, APIError)
 
