@@ -221,11 +221,12 @@ EACH_IS_READ |= {"an object beside the text that is tried"}
 EACH_IS_READ |= {"blocks with a list", "blocks that are texts", "a text that is overwritten"}
 
 
+@pytest.mark.parametrize("framed", [list, pytest.param(framed_otherwise, marks=pytest.mark.slow)])
 @each_case("name", KINDS)
-def test_a_run_is_its_events(name: str) -> None:
+def test_a_run_is_its_events(name: str, framed: Callable[[list[bytes]], list[bytes]]) -> None:
     kind = KINDS[name]
-    before, run = opened(kind), [kind(word) for word in WORDS * 3]
-    assert (check(before, run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
+    before, run = framed(opened(kind)), framed([kind(word) for word in WORDS * 2])
+    assert (check_as_it_is(before, run) > len(b"".join(run)) / 2) is (name not in EACH_IS_READ)
     check_as_it_is(before, [run[0], ODD["a finish reason"], *run[:3]])  # what comes behind it is noted
 
 
@@ -332,9 +333,8 @@ ODD = {
 def test_what_is_not_like_the_others_is_read(name: str, kind: str) -> None:
     of = KINDS[kind]
     before, words = opened(of), [of(word) for word in WORDS]
-    for place in (0, 1, len(words) - 1, len(words)):
-        check_as_it_is(before, [*words[:place], ODD[name], *words[place:]])
-    check_as_it_is(framed_otherwise(before), framed_otherwise([*words[:5], ODD[name], *words[5:]]))
+    for place, framed in ((1, list), (len(words) // 2, framed_otherwise), (len(words), list)):
+        check_as_it_is(framed(before), framed([*words[:place], ODD[name], *words[place:]]))
 
 
 EVENTS = [*ODD.values(), *map(said, WORDS), *map(padded, WORDS), *map(in_turns, WORDS), *map(thought, WORDS)]
