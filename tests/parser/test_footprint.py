@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
+from unittest.mock import patch
 
 import made_streams
 import pytest
@@ -14,6 +15,7 @@ from linear import assert_linear
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser
 from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.parser import limits
 from chunkfold.testing import choice, chunk, delta, fragment
 
 
@@ -124,13 +126,13 @@ def test_what_changed_is_measured_again(stream: made_streams.Stream) -> None:
 def test_what_did_not_change_is_not_measured_again(name: str) -> None:
     """Was once wrong: near the limit, all calls were measured again for each two thousand of them."""
     parser = ChatCompletionParser()
-    parser.feed(b"".join(map(MANY[name], range(2000))))
+    parser.feed(b"".join(map(MANY[name], range(500))))
     fold = parser._fold
     size = fold.measure()
     before = fold._footprint.visited
-    parser.feed(MANY[name](2000))
+    parser.feed(MANY[name](500))
     assert size < fold.measure() < 1.01 * size
-    assert fold._footprint.visited - before < 2500
+    assert fold._footprint.visited - before < 625
 
 
 @pytest.mark.parametrize("holder", [in_choice, in_delta], ids=["choice", "delta"])
@@ -161,9 +163,10 @@ GROWING: dict[str, Callable[[list[Any]], dict[str, Any]]] = {
 
 
 @each_case("name", GROWING)
+@patch.object(limits, "_ALLOWANCE", 2**16)
 def test_lists_that_add_up_are_measured_as_they_grow(name: str) -> None:
     parser = ChatCompletionParser(max_output_size=10_000)
-    for _ in range(3000):
+    for _ in range(300):
         parser.feed(chunk(GROWING[name]([{"a": "y" * 1000}])))
     assert_named(parser, "max_output_size", 10_000)
 
@@ -224,8 +227,8 @@ def test_an_unknown_list_that_the_consumer_of_its_chunk_empties_can_be_measured_
 def test_what_a_copy_keeps_is_measured_anew(again: Callable[[Any], Any]) -> None:
     """Was once wrong: sizes were known by the identity of what was copied, and `feed` raised a `ValueError`."""
     parser = alone = ChatCompletionParser(max_output_size=10_000)
-    for number in range(1000):
-        if number % 50 == 0:
+    for number in range(400):
+        if number % 20 == 0:
             parser = again(parser)
         data = chunk({**choice(content=f" {number}"), "token_ids": [7] * 8})
         assert parser.feed(data) == alone.feed(data)

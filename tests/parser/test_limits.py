@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import made_streams
 import pytest
@@ -15,7 +16,6 @@ from limited import (
     ALLOWED,
     COST,
     HI,
-    LIMIT,
     READ,
     SMALL_LIMIT,
     STOP,
@@ -35,6 +35,8 @@ from chunkfold import (
     ChatCompletionParser,
     LimitExceededError,
 )
+from chunkfold.event_stream import discarded
+from chunkfold.parser import limits
 from chunkfold.testing import DONE, choice, chunk, cut_every, delta, event, fragment
 
 collecting_is_quick = only_garbage_of_these_tests
@@ -146,21 +148,23 @@ def test_other_lines_before_the_first_event_are_ignored_however_many() -> None:
     assert ([one.text for one in chunks], parser.end) == (["Hello"], "done")
 
 
-def test_without_a_limit_json_before_the_first_event_may_have_32_mib() -> None:
+def test_without_a_limit_json_before_the_first_event_may_have_32_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert discarded._PREAMBLE_LIMIT == 32 * 2**20
+    monkeypatch.setattr(discarded, "_PREAMBLE_LIMIT", 2**16)
     parser = ChatCompletionParser(max_event_size=None)
-    parser.feed(b"{\n" + b" " * 32 * 2**20 + b"\n")
+    parser.feed(b"{\n" + b" " * 2**16 + b"\n")
     parser.feed(DONE)
-    assert_named(parser, "max_event_size", 32 * 2**20)
+    assert_named(parser, "max_event_size", 2**16)
 
 
 def alike(field: bytes = b"data: ", end: bytes = b"\n") -> list[bytes]:
     """Events that differ in their texts alone, with lists that add up."""
-    choices = [{"index": 0, "delta": {"content": f" {n}"}, "token_ids": [7] * 20} for n in range(1400)]
+    choices = [{"index": 0, "delta": {"content": f" {n}"}, "token_ids": [7] * 20} for n in range(250)]
     return [event({"choices": [one]}).replace(b"data: ", field).replace(b"\n", end) for one in choices]
 
 
 KEPT = {
-    "new keys": [chunk(**fresh(n)) for n in range(150)],
+    "new keys": [chunk(**fresh(n)) for n in range(20)],
     "alike": alike(),
     "alike, without a space": alike(b"data:"),
     "alike, with CRLF": alike(end=b"\r\n"),
@@ -169,6 +173,7 @@ KEPT = {
 
 
 @each_case("name", KEPT)
+@patch.object(limits, "_ALLOWANCE", 2**16)
 def test_what_is_kept_beside_the_output_is_measured_at_the_same_events_however_they_are_cut(name: str) -> None:
     """Was once wrong: an event that was one read, and had no space after its colon, counted a byte less."""
     events, chunks = [HI, *KEPT[name], STOP, DONE], set()
@@ -193,11 +198,11 @@ def test_an_error_in_the_event_that_passes_the_limit_is_told() -> None:
 
 def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
     choices = [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]
-    body = {"object": "chat.completion", "junk": "x" * 10 * LIMIT, "choices": choices}
-    parser = ChatCompletionParser(max_output_size=LIMIT)
+    body = {"object": "chat.completion", "junk": "x" * 20 * SMALL_LIMIT, "choices": choices}
+    parser = ChatCompletionParser(max_output_size=SMALL_LIMIT)
     parser.feed(json.dumps(body).encode())
     parser.close()
-    assert_named(parser, "max_output_size", LIMIT)
+    assert_named(parser, "max_output_size", SMALL_LIMIT)
 
 
 @pytest.mark.slow

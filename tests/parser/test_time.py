@@ -143,8 +143,8 @@ def in_time(reads: list[Read], end: str = "truncated", **options: Any) -> Case:
     return Case(reads, end, options={"total_timeout": 60, **options})
 
 
-LARGE_SILENCE = b": %b\n\n" % (b"ping " * 20) * (9 * SLICE // 100)
-LARGE_TEXT = HI * (9 * SLICE // len(HI))
+LARGE_SILENCE = b": %b\n\n" % (b"ping " * 20) * (5 * SLICE // 100)
+LARGE_TEXT = HI * (5 * SLICE // len(HI))
 BOTH = {"progress_timeout": 10, "total_timeout": 60}
 SINCE_LONG = {"started": START - 50}
 
@@ -429,7 +429,7 @@ def test_what_arrived_in_time_is_read_however_long_that_takes(
     way: Callable[[ChatCompletionParser, bytes], None], kind: Callable[[bytes], bytes]
 ) -> None:
     parser = ChatCompletionParser(clock=HurriedClock(), started=START, total_timeout=25)
-    way(parser, kind(HI * (2**20 // len(HI) + 1) + STOP + DONE))
+    way(parser, kind(LARGE_TEXT + STOP + DONE))
     assert (parser.end, parser.error, parser.anomalies) == ("finished", None, ())
 
 
