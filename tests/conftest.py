@@ -13,6 +13,8 @@ import certifi
 import pytest
 from hypothesis import Phase, settings
 
+gc.disable()  # while the tests are loaded: hardly anything is garbage yet
+
 # A container often sets it. Then each of the many interpreters that the tests start compiles whatever it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -39,6 +41,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_finish() -> None:
     """What is loaded by now stays until the end: the garbage collector need not traverse it again and again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
