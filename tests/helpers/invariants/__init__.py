@@ -68,8 +68,8 @@ def check_parser(body: bytes, places: list[int], options: Options) -> None:
     check_anomalies(whole.parser.anomalies, len(body))
     check_messages(whole, body)
     check_refolded(whole)
-    check_strict(body, options, result)
-    check_limits(body, options, result)
+    check_strict(body, whole, result)
+    check_limits(body, whole, result)
     if options == Options():
         check_layers(body, whole)
     for place in places:

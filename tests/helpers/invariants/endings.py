@@ -78,15 +78,15 @@ def check_ended(reading: Reading) -> None:
 _TOLD_BY_OUTPUT = (StreamEnd.EMPTY, StreamEnd.TRUNCATED, StreamEnd.DONE)
 
 
-def check_strict(body: bytes, options: Options, result: Result) -> None:
+def check_strict(body: bytes, whole: Reading, result: Result) -> None:
     """Strict lets no anomaly through with a complete end; where there is none, it changes nothing.
 
     What shows only because the transport broke or the consumer left is not refused.
     """
-    tolerant = whole_reading(body, replace(options, strict=False)).result
-    reading = whole_reading(body, replace(options, strict=True))
-    strict, error = reading.result, reading.parser.error
-    hold("one of them is the reading at hand", result in (tolerant, strict))
+    options = whole.options
+    other = whole_reading(body, replace(options, strict=not options.strict))
+    tolerant, strict = (other.result, result) if options.strict else (result, other.result)
+    error = (whole if options.strict else other).parser.error
     if tolerant.anomalies:
         is_cut = options.is_reset or options.is_left
         is_complete = strict.end is not None and strict.end.complete
@@ -97,11 +97,11 @@ def check_strict(body: bytes, options: Options, result: Result) -> None:
         same("strict changes nothing where nothing is tolerated", strict, tolerant)
 
 
-def check_limits(body: bytes, options: Options, result: Result) -> None:
+def check_limits(body: bytes, limited: Reading, result: Result) -> None:
     """A limit that was not passed changes nothing; one that was is named."""
+    options = limited.options
     if options.max_event_size is None and options.max_output_size is None:
         return
-    limited = whole_reading(body, options)
     error = limited.parser.error
     if isinstance(error, LimitExceededError):
         same("a limit is named", error.value, getattr(options, error.limit))

@@ -143,8 +143,11 @@ def curious_reading(pieces: list[bytes], options: Options) -> Reading:
     looks: list[tuple[ChatCompletion, str]] = []
     reading.events += parser.events()
     for number, piece in enumerate(pieces):
-        looks.append((parser.snapshot, plain(parser.snapshot)))
-        check_completion(parser.snapshot)
+        snapshot = parser.snapshot
+        shown_now = plain(snapshot)
+        if not looks or looks[-1][1] != shown_now:
+            check_completion(snapshot)
+        looks.append((snapshot, shown_now))
         if parser.end is None:
             check_running(parser)
         known, was_over = clock.looks, parser.end is not None
