@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from chunkfold import RULES
@@ -32,6 +33,7 @@ RARE = {
 }
 
 
+@cache
 def sent_events() -> list[Any]:
     """Each once, unless it is large: of the examples of the rules, of the hostile set, and `RARE`."""
     bodies = [event(RARE), *(rule.example for rule in RULES), *(stream.body for stream in hostile_streams())]
