@@ -106,7 +106,7 @@ def arguments_of(text: str) -> str:
 def test_nothing_a_model_says_acts_wherever_it_is_cut(attack: str, is_terminal: bool) -> None:
     text = ATTACKS[attack]
     size = len(text)
-    places = {*range(min(size, 12)), size - 1, size}  # which the longer ones do not need to their middle
+    places = {*range(min(size, 5)), size - 1, size}  # which the longer ones do not need to their middle
     for place in sorted(places) if is_terminal else (0, size // 2):  # elsewhere see also the next test
         reads = everywhere(text[:place], text[place:])
         check_screen(shown_of([*reads, delta(text), DONE], is_terminal=is_terminal), is_terminal=is_terminal)
@@ -135,15 +135,13 @@ def visible(text: str) -> str:
 @each_case("attack", ATTACKS)
 def test_nothing_a_provider_says_of_an_error_acts(attack: str, is_terminal: bool) -> None:
     text = ATTACKS[attack]
-    for place in (0, len(text) // 2) if is_terminal else (len(text) // 2,):
-        reads = everywhere(text[:place], text[place:])
-        for last in (
-            event({"error": {"message": text, "type": text, "code": text}}),
-            event(re.sub("[\r\n]", " ", text).encode("utf-8", "replace")),
-            delta(content={text: text}),
-            b"",
-        ):
-            check_screen(shown_of([*reads, last], is_terminal=is_terminal), is_terminal=is_terminal)
+    for last in (
+        event({"error": {"message": text, "type": text, "code": text}}),
+        event(re.sub("[\r\n]", " ", text).encode("utf-8", "replace")),
+        delta(content={text: text}),
+        b"",
+    ):
+        check_screen(shown_of([delta(content=text), last], is_terminal=is_terminal), is_terminal=is_terminal)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
@@ -171,6 +169,6 @@ def test_nothing_that_stands_for_a_count_acts(name: str, is_terminal: bool) -> N
 )
 def test_nothing_that_a_client_returns_acts_in_the_report_on_it(returned: dict[str, Any]) -> None:
     client = client_of("a client", lambda body: returned)
-    report = plain_text([(client, hold(client, hostile_streams()))])
+    report = plain_text([(client, hold(client, hostile_streams()[::5]))])
     assert not acting(report, "\n")
     assert max(map(len, report.splitlines())) < 2_000
