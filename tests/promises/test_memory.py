@@ -103,8 +103,8 @@ def assert_little_more_than_its_output(
 
 @pytest.mark.parametrize("way", [by_iterating, by_read, by_one_large_read])
 def test_text_costs_little_more_than_its_output(way: Any) -> None:
-    body = b"".join([FIRST, *map(KINDS["text"], words(10_000)), END])
-    assert_little_more_than_its_output(body, way, allowed=2 * MEGABYTE if way is by_one_large_read else MEGABYTE // 4)
+    body = b"".join([FIRST, *map(KINDS["text"], words(4_000)), END])
+    assert_little_more_than_its_output(body, way, allowed=MEGABYTE if way is by_one_large_read else MEGABYTE // 6)
 
 
 @pytest.mark.slow
@@ -255,7 +255,7 @@ def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: 
 
 
 @pytest.mark.parametrize("name", LINES)
-@pytest.mark.parametrize("count", [3_000, slow(30_000)])
+@pytest.mark.parametrize("count", [1_500, slow(30_000)])
 def test_nothing_is_kept_of_what_is_ignored(name: str, count: int) -> None:
     assert_nothing_is_kept(LINES[name], count, behind=FIRST)
 
@@ -287,7 +287,7 @@ ODD: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("count", [500, slow(10_000)])
+@pytest.mark.parametrize("count", [200, slow(10_000)])
 def test_anomalies_are_bounded(name: str, count: int) -> None:
     body = FIRST + CALL + arguments("{}") + b"".join(map(ODD[name], range(count)))
 
