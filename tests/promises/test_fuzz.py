@@ -111,8 +111,8 @@ KNOWN = [body for body in bodies() if len(body) < HUGE]
 
 @pytest.mark.parametrize("is_all", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_golden_bodies_and_the_hostile_set_keep_every_promise(is_all: bool) -> None:
-    """Every fifth, read in one way; the ways take turns. The slow suite reads all of them in all ways."""
-    for number, body in enumerate(KNOWN if is_all else KNOWN[::5]):
+    """Every seventh, read in one way; the ways take turns. The slow suite reads all of them in all ways."""
+    for number, body in enumerate(KNOWN if is_all else KNOWN[1::7]):
         for options in WAYS if is_all else [WAYS[number % len(WAYS)]]:
             check(body, CUTS, options)
 
@@ -122,14 +122,14 @@ def test_some_inputs_keep_every_promise(name: str) -> None:
     """A little fuzzing without a fuzzer: what it begins with, spliced and changed by chance, the same each time."""
     chance = random.Random(1)
     seeds = [seed for seed in seeds_of(name) if len(seed) < HUGE]
-    for _ in range(60):
+    for _ in range(40):
         one, other = chance.choice(seeds), chance.choice(seeds)
         place = chance.randrange(HEAD, len(one) + 1)
         body = one[HEAD:place] + chance.randbytes(2) + other[place:]
         TARGETS[name](chance.choice([PLAIN, chance.randbytes(HEAD)]) + body)
 
 
-@pytest.mark.parametrize(("seed", "times"), [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "times"), [(1, 40), pytest.param(2, 1000, marks=pytest.mark.slow)])
 def test_made_bodies_keep_every_promise(seed: int, times: int) -> None:
     chance = random.Random(seed)
     for _ in range(times):
@@ -141,7 +141,7 @@ LINE_ENDS = (b"", b"\n", b"\n\n")
 LINES = [body.splitlines(keepends=True) for body in KNOWN if 0 < len(body) < LONGEST_INPUT]
 
 
-@pytest.mark.parametrize(("seed", "times"), [(1, 60), pytest.param(2, 2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "times"), [(1, 40), pytest.param(2, 2000, marks=pytest.mark.slow)])
 def test_lines_of_several_bodies_in_one_keep_every_promise(seed: int, times: int) -> None:
     """So quirks of several providers come together, and blank lines and fields are lost."""
     chance = random.Random(seed)
@@ -178,7 +178,7 @@ def test_made_bodies_have_something_to_fold() -> None:
     chance = random.Random(3)
     ends = set()
     fields = set()
-    for _ in range(300):
+    for _ in range(150):
         parser = ChatCompletionParser()
         parser.feed(made_body(chance.randbytes(80)))
         parser.close()

@@ -27,7 +27,7 @@ from invariants.values import check_error, check_text
 from made_streams import STREAMS, Stream
 
 from chunkfold import RULES, ServerSentEvent, error_from_response, is_retryable, parse_payload
-from chunkfold.testing import DONE, HEAD, bytewise, chunk, delta, event, fragment, usage
+from chunkfold.testing import DONE, HEAD, chunk, cut_every, delta, event, fragment, usage
 from chunkfold.testing.wire import compact_json
 
 often = settings(max_examples=40, deadline=None)  # no deadline: the machine may be busy
@@ -159,7 +159,7 @@ LINE_ENDS = st.sampled_from([b"\n", b"\n", b"\r\n", b"\r"])
 CUTS = st.lists(st.integers(0, 2000), min_size=1, max_size=12)
 
 
-@settings(often, max_examples=80)
+@often
 @given(SEVERAL, LINE_ENDS, CUTS, st.sampled_from([None, -1, -2, -9]), OPTIONS)
 @example(["a body of another kind, with CRLF"], b"\n", [7], None, Options())
 @example(["a JSON error over many short lines"], b"\n", [12], None, Options(max_event_size=10))
@@ -177,11 +177,13 @@ def test_nor_does_that_of_a_stream_of_all_that_is_folded(stream: Stream, cuts: l
 
 @each_case("name", BODIES)
 def test_nor_does_any_one_body_read_byte_by_byte(name: str) -> None:
+    """The longest, of which almost all is the same byte, by as many bytes as show the same."""
     body = delta(content="a") + BODIES[name] + STOP
+    pieces = cut_every(body, 1 if len(body) < 10_000 else 101)
     for strict in (False, True):
         options = Options(strict=strict, max_event_size=100_000)
         whole, reading = whole_reading(body, options), Reading(options.parser(), options)
-        reading.fed = [one for byte in bytewise(body) for one in reading.parser.feed(byte)]
+        reading.fed = [one for data in pieces for one in reading.parser.feed(data)]
         assert reading.end().result == whole.result
         assert plain(reading.chunks) == plain(whole.chunks)
 
@@ -228,6 +230,10 @@ def test_nor_does_it_depend_on_the_process() -> None:
 @each_case("name", BODIES)
 def test_nothing_raises_but_our_errors(name: str) -> None:
     check(BODIES[name], [len(BODIES[name]) // 2])
+
+
+@each_case("name", [*HOSTILE, *GARBAGE, *REALISTIC])
+def test_nor_does_anything_where_more_comes_before_and_behind(name: str) -> None:
     check(delta(content="a") + BODIES[name] + STOP + DONE, [61], Options(is_transformed=True))
 
 
