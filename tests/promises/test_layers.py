@@ -5,6 +5,7 @@ The library loads pydantic and the standard library only, and a name of it no mo
 
 import ast
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -24,10 +25,16 @@ KNOWS_IO = "stream"  # the package that reads responses
 IO = {"anyio", "asyncio", "concurrent", "httpx", "httpx2", "multiprocessing", "selectors", "socket", "ssl", "threading"}
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text("utf-8"))))
+
+
+@cache
 def imported(path: Path) -> set[str]:
     """The modules that a module imports, also inside functions, and for type checkers only."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -89,11 +96,9 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 @each_case("name", MODULES)
 def test_a_file_and_its_functions_are_short(name: str) -> None:
-    source = MODULES[name].read_text("utf-8")
-    assert len(source.splitlines()) <= FILE_LINES
-    functions = [
-        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    path = MODULES[name]
+    assert len(path.read_text("utf-8").splitlines()) <= FILE_LINES
+    functions = [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     assert {
         f"{function.name}, line {function.lineno}" for function in functions if body_lines(function) > FUNCTION_LINES
     } == set()
