@@ -250,7 +250,7 @@ def parsed(body: bytes, parse: Callable[[ChatCompletion], object], *, expected: 
 
 
 def expanded() -> Result:
-    sent = gzip.compress(CUT + (b":" + b"x" * 2**16 + b"\n\n") * (33 * 2**4))
+    sent = gzip.compress(CUT + (b":" + b"x" * 2**16 + b"\n\n") * (33 * 2**4), 1)
     reads = (sent[place : place + 4096] for place in range(0, len(sent), 4096))
     return read(httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=reads), {})
 
@@ -518,7 +518,7 @@ CASES = {
         error={"limit": "max_event_parts", "value": 10_000},
     ),
     "max-event-payloads": limited(
-        [CUT + b"data: {}\n" * 10_001 + b"\n"], error={"limit": "max_event_payloads", "value": 10_000}
+        [CUT + b'data: {"choices":[]}\n' * 10_001 + b"\n"], error={"limit": "max_event_payloads", "value": 10_000}
     ),
     "max-output-size": limited(
         body(HI, chunk({"content": " you"}), chunk({"content": " there"})),

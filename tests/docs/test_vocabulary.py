@@ -5,9 +5,7 @@ expression in lower case, matched in prose only and across line ends: not in cod
 identifiers.
 """
 
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -123,17 +121,20 @@ def passages_of_text(text: str, line: int = 1) -> Iterator[Passage]:
         start = end.end()
 
 
+# `tokenize` takes five times as long.
+PROSE = re.compile(
+    r"""(?m:^[ \t]*#.*(?:\n[ \t]*#.*)*)|#.*|(?P<quotes>\"{3}|'{3}|["'])(?P<string>(?:\\[\s\S]|[^\\])*?)(?P=quotes)"""
+)
+
+
 def passages_of_module(source: str) -> Iterator[Passage]:
     """Comments, of which those on lines that follow each other are one passage, and strings."""
-    comments: list[tokenize.TokenInfo] = []
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            comments.append(token)
-        elif comments and token.type != tokenize.NL:
-            yield passage(comments[0].start[0], " ".join(comment.string.strip("# ") for comment in comments))
-            comments = []
-        if token.type == tokenize.STRING or token.type == getattr(tokenize, "FSTRING_MIDDLE", -1):
-            yield from passages_of_text(token.string.strip("rbfRBF\"'"), token.start[0])
+    for found in PROSE.finditer(source):
+        line = source.count("\n", 0, found.start()) + 1
+        if found["quotes"]:
+            yield from passages_of_text(found["string"], line)
+        else:
+            yield passage(line, re.sub(r"\n[ \t]*#", " ", found[0]).strip(" #"))
 
 
 def checked_files() -> list[Path]:
