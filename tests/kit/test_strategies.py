@@ -6,7 +6,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from cases import each_case
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from own_process import printed_by
@@ -37,6 +36,7 @@ def test_streams_that_may_fail_come_to_what_they_say(stream: StreamBuilder) -> N
     assert_folds_to(stream)
 
 
+@settings(max_examples=10)
 @given(builders("stepfun"), builders(Dialect(about="mine", role="each")))
 def test_streams_of_one_dialect(named: StreamBuilder, own: StreamBuilder) -> None:
     assert named.dialect == "stepfun"
@@ -86,26 +86,37 @@ def test_bodies_of_every_ending_are_found(end: StreamEnd) -> None:
     find(bodies(), lambda body: parsed(body).end == end, settings=unshrunk)
 
 
-@pytest.mark.parametrize(
-    "is_so",
-    [
-        lambda stream: len(stream.reading.calls) > 1,
-        lambda stream: bool(stream.reading.reasoning),
-        lambda stream: bool(stream.reading.text and stream.reading.calls),
-        lambda stream: bool(stream.reading.usage),
-        lambda stream: not stream.reading.text.isascii(),
-        lambda stream: stream.dialect == "tgi",
-        lambda stream: len(stream.body.decode().splitlines()) > stream.body.count(b"\n"),
-    ],
-    ids=["several calls", "reasoning", "text and calls", "usage", "other alphabets", "another dialect", "line ends"],
-)
-def test_streams_of_every_kind_are_found(is_so: Callable[[Any], bool]) -> None:
-    find(builders(), is_so, settings=unshrunk)
+KINDS: dict[str, Callable[[StreamBuilder], Any]] = {
+    "several calls": lambda stream: len(stream.reading.calls) > 1,
+    "reasoning": lambda stream: stream.reading.reasoning,
+    "text and calls": lambda stream: stream.reading.text and stream.reading.calls,
+    "usage": lambda stream: stream.reading.usage,
+    "other alphabets": lambda stream: not stream.reading.text.isascii(),
+    "another dialect": lambda stream: stream.dialect == "tgi",
+    "line ends": lambda stream: len(stream.body.decode().splitlines()) > stream.body.count(b"\n"),
+}
 
 
-@each_case("dialect", DIALECTS)
-def test_each_dialect_is_found(dialect: str) -> None:
-    assert find(dialects(), lambda found: found == dialect, settings=unshrunk) == dialect
+def test_streams_of_every_kind_are_found() -> None:
+    found: set[str] = set()
+
+    def is_last(stream: StreamBuilder) -> bool:
+        found.update(kind for kind, is_so in KINDS.items() if is_so(stream))
+        return found == {*KINDS}
+
+    find(builders(), is_last, settings=unshrunk)
+
+
+def test_each_dialect_is_found() -> None:
+    found: set[str | Dialect | None] = set()
+
+    @unshrunk
+    @given(dialects())
+    def look(dialect: str | Dialect | None) -> None:
+        found.add(dialect)
+
+    look()
+    assert found >= {*DIALECTS}
 
 
 @pytest.mark.slow
