@@ -262,7 +262,7 @@ def test_arguments_with_very_many_values_are_left_to_you() -> None:
     first, second = only(ToolCallDone, events_of(*body))
     assert first.parsed is None
     assert isinstance(first.error, ParseError)
-    assert "expected at most 250000 values" in str(first.error)
+    assert "expected at most 250000 values to parse for an event, and 500000 in a stream" in str(first.error)
     assert first.error.text == first.call.arguments == whole
     assert first.call.type == "function"
     assert len(first.call.function.parse()["x"]) == 250_001
@@ -272,14 +272,18 @@ def test_arguments_with_very_many_values_are_left_to_you() -> None:
     assert done.parsed == {"x": "," * 300_000}
 
 
-def test_the_values_of_all_arguments_are_counted_also_where_they_are_left_to_you() -> None:
+def test_the_values_of_all_arguments_are_counted_also_where_they_are_left_to_you(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One event of 32 MiB was once parsed for ten seconds, to values of 700 MB."""
-    most, more = ('{"x":[1' + ",1" * commas + "]}" for commas in (249_998, 249_999))
+    monkeypatch.setattr("chunkfold.events.recorder._MOST_VALUES", 250)
+    monkeypatch.setattr("chunkfold.events.recorder._MOST_VALUES_IN_ALL", 500)
+    most, more = ('{"x":[1' + ",1" * commas + "]}" for commas in (248, 249))
     for several, parsed in {(most, most, "{}"): [True, True, False], (more, more, '{"x":1}'): [False] * 3}.items():
         pieces = [calls((place, f"c{place}", "f", text)) for place, text in enumerate(several)]
         done = only(ToolCallDone, events_of(*pieces, DONE))
         assert [one.error is None for one in done] == parsed
-        assert "and 500000 in a stream" in str(done[-1].error)
+        assert "and 500 in a stream" in str(done[-1].error)
 
 
 def id_made_up_with(arguments: str) -> str:
