@@ -30,7 +30,6 @@ def nodes_of(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text("utf-8"))))
 
 
-@cache
 def imported(path: Path) -> set[str]:
     """The modules that a module imports, also inside functions, and for type checkers only."""
     found: set[str] = set()

@@ -230,11 +230,8 @@ def test_nor_does_it_depend_on_the_process() -> None:
 @each_case("name", BODIES)
 def test_nothing_raises_but_our_errors(name: str) -> None:
     check(BODIES[name], [len(BODIES[name]) // 2])
-
-
-@each_case("name", [*HOSTILE, *GARBAGE, *REALISTIC])
-def test_nor_does_anything_where_more_comes_before_and_behind(name: str) -> None:
-    check(delta(content="a") + BODIES[name] + STOP + DONE, [61], Options(is_transformed=True))
+    if not name.startswith("CF"):  # the rules' examples are such streams
+        check(delta(content="a") + BODIES[name] + STOP + DONE, [61], Options(is_transformed=True))
 
 
 @often
