@@ -322,7 +322,7 @@ def test_the_tables_know_every_recording() -> None:
 READS = [1460, 4380]
 
 
-@pytest.mark.parametrize("few", [10, pytest.param(10**6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("few", [8, pytest.param(10**6, marks=pytest.mark.slow)])
 @by_options
 def test_every_promise_is_kept(name: str, is_one: bool, few: int) -> None:
     """In the middle of a long body one event is like the other: only the slow suite reads more than so many lines."""
