@@ -279,7 +279,7 @@ def test_what_a_long_answer_costs_is_linear(kind: str) -> None:
         return calls_of(draw)
 
     cost(100)  # what is loaded is loaded
-    few = 8000 if kind in map(ascii, ZERO_WIDTH) else 500  # an open block is drawn up to a length
+    few = 8000 if kind in map(ascii, ZERO_WIDTH) else 1000  # an open block is drawn up to a length
     assert cost(4 * few) < 5.5 * cost(few)
 
 
