@@ -426,8 +426,9 @@ class HurriedClock(Clock):
     [*((way, bytes) for way in TAKES), (ChatCompletionParser.feed, bytearray), (ChatCompletionParser.fold, bytearray)],
 )
 def test_what_arrived_in_time_is_read_however_long_that_takes(
-    way: Callable[[ChatCompletionParser, bytes], None], kind: Callable[[bytes], bytes]
+    way: Callable[[ChatCompletionParser, bytes], None], kind: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("chunkfold.parser.parser._LARGE_READ", SLICE)  # above this, `feed` takes slices as well
     parser = ChatCompletionParser(clock=HurriedClock(), started=START, total_timeout=25)
     way(parser, kind(LARGE_TEXT + STOP + DONE))
     assert (parser.end, parser.error, parser.anomalies) == ("finished", None, ())
