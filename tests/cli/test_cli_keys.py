@@ -68,7 +68,9 @@ COMMANDS = [
 
 
 ALL = [*product(ECHOES, COMMANDS)]
-SOME = [*product(("text, split", "reasoning", "call"), COMMANDS), *product(ECHOES, COMMANDS[:1]), *ALL[1::4]]
+# What is shown in pieces by each command, each echo by one command, and of all others each fifth, so that commands and
+# echoes take turns: there are eight and sixteen.
+SOME = [*product(("text, split", "reasoning", "call"), COMMANDS), *product(ECHOES, COMMANDS[:1]), *ALL[1::5]]
 
 
 @pytest.mark.parametrize("pairs", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"])
