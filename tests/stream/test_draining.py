@@ -11,7 +11,17 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from fronts import PATIENCE, STREAMS, by_turns, generators_of_httpx_are_not_ours, has_left, over_both_streams
+from fronts import (
+    PATIENCE,
+    STREAMS,
+    by_turns,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+    raw_client_of,
+    rescue,
+    send,
+)
 from sources import (
     ERROR,
     HELLO,
@@ -27,9 +37,6 @@ from sources import (
     Kin,
     is_sync,
     over_http_1_0,
-    raw_client_of,
-    rescue,
-    send,
     source,
     stopped_after_the_first,
 )

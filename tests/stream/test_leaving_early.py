@@ -10,8 +10,17 @@ from typing import Any, Self
 import anyio
 import anyio.lowlevel
 import pytest
-from asked import ASKED, COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items
-from fronts import PATIENCE, STREAMS, Sync, by_turns, generators_of_httpx_are_not_ours, has_left, over_both_streams
+from asked import COUNTED, NUMBERS, TEXTS, VIEWS, Asked, Mine, apart, asked, asked_sync, drop_items
+from fronts import (
+    ASKED,
+    PATIENCE,
+    STREAMS,
+    Sync,
+    by_turns,
+    generators_of_httpx_are_not_ours,
+    has_left,
+    over_both_streams,
+)
 from sources import HI, STOP, Kin, source
 from spotless import spotless_loop
 
