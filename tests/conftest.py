@@ -5,15 +5,13 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
 from hypothesis import Phase, settings
-
-gc.disable()  # while the tests are loaded: hardly anything is garbage yet
 
 # A container often sets it. Then each of the many interpreters that the tests start compiles whatever it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -39,9 +37,18 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """While the tests are loaded, hardly anything is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """What is loaded by now stays until the end: the garbage collector need not traverse it again and again."""
-    gc.enable()
     gc.collect()
     gc.freeze()
 
