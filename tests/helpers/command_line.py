@@ -148,7 +148,10 @@ def read_a_line_and_close(process: subprocess.Popen[str]) -> str:
 def on_a_terminal(
     *arguments: str, command: str = "", width: int = 80, height: int = 200, stdout: Any = None, **variables: str
 ) -> Drawn:
-    """The command within this process, or another one, on a terminal of that size, but for an output that is given."""
+    """The command within this process, or another one, on a terminal of that size, but for an output that is given.
+
+    It may start nothing that outlives it, as `fold --jobs 2` does in this process: a terminal ends when nobody has it.
+    """
     fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
@@ -169,7 +172,7 @@ def _code_of(arguments: tuple[str, ...]) -> Any:
 
 @contextmanager
 def _standard_streams(stdin: int, stdout: int, stderr: int, variables: dict[str, str]) -> Iterator[None]:
-    """Give this process, and those that it starts, other standard streams and variables; close the first."""
+    """Give this process, and those that it starts, other standard streams and variables; then close what was the input."""
     with ExitStack() as stack, mock.patch.dict(os.environ, variables, clear=True):
         stack.callback(os.close, stdin)
         for number, (name, given) in enumerate({"stdin": stdin, "stdout": stdout, "stderr": stderr}.items()):
