@@ -26,7 +26,7 @@ from invariants.readings import Options, Reading, whole_reading
 from invariants.values import check_error, check_text
 from made_streams import STREAMS, Stream
 
-from chunkfold import RULES, ServerSentEvent, error_from_response, is_retryable, parse_payload
+from chunkfold import RULES, Rule, ServerSentEvent, error_from_response, is_retryable, parse_payload
 from chunkfold.testing import DONE, HEAD, chunk, cut_every, delta, event, fragment, usage
 from chunkfold.testing.wire import compact_json
 
@@ -177,7 +177,7 @@ def test_nor_does_that_of_a_stream_of_all_that_is_folded(stream: Stream, cuts: l
 
 @each_case("name", BODIES)
 def test_nor_does_any_one_body_read_byte_by_byte(name: str) -> None:
-    """The longest, of which almost all is the same byte, by as many bytes as show the same."""
+    """Except for the longest bodies, which repeat one byte almost throughout: these come in reads of 101 bytes."""
     body = delta(content="a") + BODIES[name] + STOP
     pieces = cut_every(body, 1 if len(body) < 10_000 else 101)
     for strict in (False, True):
@@ -230,8 +230,15 @@ def test_nor_does_it_depend_on_the_process() -> None:
 @each_case("name", BODIES)
 def test_nothing_raises_but_our_errors(name: str) -> None:
     check(BODIES[name], [len(BODIES[name]) // 2])
-    if not name.startswith("CF"):  # the rules' examples are such streams
+    if not name.startswith("CF"):
         check(delta(content="a") + BODIES[name] + STOP + DONE, [61], Options(is_transformed=True))
+
+
+@pytest.mark.slow
+@each_case("rule", RULES, ids=lambda rule: rule.id)
+def test_nor_do_transforms_of_the_examples_of_rules(rule: Rule) -> None:
+    """These are whole streams already."""
+    check(rule.example, [61], Options(is_transformed=True))
 
 
 @often
