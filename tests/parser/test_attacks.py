@@ -32,7 +32,7 @@ MOST_SENT = 50 * LIMIT  # bytes, which is far more than the limit lets through
 
 
 def kept_by(limit: int, allowance: int = 2**20) -> int:
-    """What may be kept by a limit of so many characters: those, as much again, and more; and then there is one read."""
+    """What may be kept by a limit of so many characters: those, as much again, the allowance, and one read."""
     return 2 * limit + allowance + READ
 
 

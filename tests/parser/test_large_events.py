@@ -38,7 +38,7 @@ def test_a_short_line_costs_little_more_than_its_bytes(name: str) -> None:
 
 
 FULL = 32 * MIB - 200  # bytes
-LARGE = 5 * MIB // 4  # bytes; from a MiB on, what is read may be read otherwise
+LARGE = 5 * MIB // 4  # bytes; above a MiB, reads and events take other paths
 COSTLY: dict[str, Callable[[], bytes]] = {
     "empty choices": lambda: chunk(*[{}] * 124_000),
     "choices with a field": lambda: chunk(*[{"x": 1}] * 62_000),
