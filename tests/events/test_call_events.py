@@ -272,7 +272,9 @@ def test_arguments_with_very_many_values_are_left_to_you() -> None:
     assert done.parsed == {"x": "," * 300_000}
 
 
-def test_the_values_of_all_arguments_are_counted_also_where_they_are_left_to_you(monkeypatch: Any) -> None:
+def test_the_values_of_all_arguments_are_counted_also_where_they_are_left_to_you(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One event of 32 MiB was once parsed for ten seconds, to values of 700 MB."""
     monkeypatch.setattr("chunkfold.events.recorder._MOST_VALUES", 250)
     monkeypatch.setattr("chunkfold.events.recorder._MOST_VALUES_IN_ALL", 500)
