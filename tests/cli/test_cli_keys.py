@@ -68,8 +68,8 @@ COMMANDS = [
 
 
 ALL = [*product(ECHOES, COMMANDS)]
-# What is shown in pieces by each command, each echo by one command, and of all others each fifth, so that commands and
-# echoes take turns: there are eight and sixteen.
+# Echoes in pieces with every command, every echo with one command, and every fifth of all pairs: so all commands take
+# turns, as five does not divide their number.
 SOME = [*product(("text, split", "reasoning", "call"), COMMANDS), *product(ECHOES, COMMANDS[:1]), *ALL[1::5]]
 
 
