@@ -107,7 +107,7 @@ class TestOtherClients:
     def test_a_chunk_of_an_invalid_size_is_an_interruption(
         self, ask: Any, clients: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(clients, "TOTAL", 3.0)  # only this makes aiohttp stop waiting, long after the text
+        monkeypatch.setattr(clients, "TOTAL", 3)  # only this makes aiohttp stop waiting, long after the text
         with FakeProvider(Answer([HI, 0.2, Raw(b"zz\r\n")], ending="open")) as provider:
             with pytest.raises(StreamInterruptedError) as caught:
                 ask(provider.url)

@@ -90,7 +90,14 @@ def test_every_beginning_is_cut(end: int) -> None:
     """A token limit cuts anywhere; the text is never repaired silently."""
     error = refused(ChatCompletionMessage(content=DOCUMENT[:end]).parse)
     assert (error.cut, error.text) == (True, DOCUMENT[:end])
+    assert f"whole JSON, received text that ends too early at character {error.position}: " in str(error)
     assert refused(lambda: Function(arguments=DOCUMENT[:end]).parse(City)).cut
+
+
+def test_more_digits_than_the_interpreter_reads_are_not_cut() -> None:
+    error = refused(ChatCompletionMessage(content="1" * 5_000).parse)
+    assert (error.cut, error.position) == (False, None)
+    assert "expected JSON, received what cannot be read: '111" in str(error)
 
 
 def test_a_refusal_is_named_only_where_there_is_no_content() -> None:
