@@ -68,7 +68,7 @@ def validations(monkeypatch: pytest.MonkeyPatch, body: bytes) -> int:
         parser.close()
     expected = ChatCompletionParser()
     with each_validated():
-        expected.fold(body)
+        expected.feed(body)
     expected.close()
     assert (parser.end, dumped(parser.snapshot)) == (expected.end, dumped(expected.snapshot))
     return count
@@ -155,14 +155,14 @@ FINGERPRINTS = [BEFORE.replace(b'"m"', b'"m","system_fingerprint":"fp%d"' % numb
 # A body, and how many of its events are read: at least the first, one to learn from, and that with a text of our own;
 # finish reason and [DONE].
 READ: dict[str, tuple[bytes, int, int]] = {
-    **{name: (numbered(800, data), 4, 10) for name, data in STEADY.items()},
-    **{f"changing: {name}": (numbered(800, data), 4, 25) for name, data in CHANGING.items()},
+    **{name: (numbered(2000, data), 4, 10) for name, data in STEADY.items()},
+    **{f"changing: {name}": (numbered(2000, data), 4, 25) for name, data in CHANGING.items()},
     # Was once wrong, with another head: what was learned was not used any more, and nothing else was learned.
     **{f"behind {name}": (FIRST + TEXT + data + TEXT + STOP + DONE, 4, 20) for name, data in AFTER.items()},
-    "a change now and then": (in_turns(FINGERPRINTS, 100, 1000), 4, 10 * 8),
+    "a change now and then": (in_turns(FINGERPRINTS, 100, 2000), 4, 20 * 8),
     # Was once wrong: the key, which is another one there, was taken for a value that changes.
-    "reasoning and text by turns of 100": (in_turns([THOUGHT, BEFORE], 100, 1000), 4, 10 * 8),
-    "reasoning and text by turns of 200": (in_turns([THOUGHT, BEFORE], 200, 2000), 4, 10 * 8),
+    "reasoning and text by turns of 100": (in_turns([THOUGHT, BEFORE], 100, 2000), 4, 20 * 8),
+    "reasoning and text by turns of 200": (in_turns([THOUGHT, BEFORE], 200, 4000), 4, 20 * 8),
     # To learn costs as much as to read some ten events, so what fits a few only is learned rarely, and they are read.
     **{f"reasoning and text by turns of {n}": (in_turns([BEFORE, THOUGHT], n, 3000), 1350, 1650) for n in (2, 5, 13, 30)},
     "a number with and without a point by turns": (
