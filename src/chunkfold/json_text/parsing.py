@@ -23,7 +23,7 @@ _ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)
 _WIDE_BYTE: Final = rb"\xf0-\xf4"
 _WIDE_PAIR: Final = rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"
 _WIDE: Final = (re.compile(rb"[%b]" % _WIDE_BYTE), re.compile(_WIDE_PAIR, re.DOTALL))
-# Everything up to the next string that has one, and that string; or up to the end, for the same reason.
+# Everything up to the next string with such a character, and that string; or up to the end, as in `_ITEM`.
 _WIDE_STRING: Final = re.compile(
     rb'(?:[^"]++|"[^"\\%(byte)b]*+(?:(?!%(pair)b)\\[^%(byte)b][^"\\%(byte)b]*+)*+(?:"|\\?\Z))*+'
     rb'(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"?|\Z)' % {b"byte": _WIDE_BYTE, b"pair": _WIDE_PAIR},
@@ -49,7 +49,10 @@ def count_items(data: bytes, most: int) -> int:
 
 
 def is_wide(data: bytes) -> bool:
-    """Whether JSON has characters that make Python keep four bytes for each one of their text."""
+    """Whether JSON has characters that make Python keep four bytes for each one of their text.
+
+    Looked for quickly: half a pair behind an escaped backslash and `ud83d` is taken for one.
+    """
     return any(wide.search(data) for wide in _WIDE)
 
 
