@@ -2,9 +2,9 @@
 
 A module says `pytest_generate_tests = over_both_fronts`, where a front opens streams with a client of its own, or
 `over_both_streams`, where it is a stream's class; and `library = each_library`. A test that asks for a `front` runs
-over the sync one, and over the async one on asyncio and trio. One that asks for a `library`, too, runs over `PAIRS`:
-each library sync and async. No code of chunkfold knows both which library and which event loop it has, so they need not
-all meet. A large table needs less: see `by_turns`.
+over the sync one, and over the async one on asyncio, on trio and, in the slow suite, on uvloop. One that asks for a
+`library`, too, runs over `PAIRS`: each library sync and async. No code of chunkfold knows both which library and which
+event loop it has, so they need not all meet. A large table needs less: see `by_turns`.
 """
 
 import inspect
@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Self
 
 import httpx
@@ -254,12 +255,10 @@ def rescue(provider: FakeProvider) -> Iterator[None]:
 
 # Which tests run over what
 
-FRONTS = {"sync": (SyncFront, "asyncio"), "asyncio": (AsyncFront, "asyncio"), "trio": (AsyncFront, "trio")}
-STREAMS = {
-    "sync": (Sync, "asyncio"),
-    "asyncio": (AsyncChatCompletionStream, "asyncio"),
-    "trio": (AsyncChatCompletionStream, "trio"),
-}
+LOOPS = {"asyncio": "asyncio", "trio": "trio", "uvloop": ("asyncio", {"use_uvloop": True})}
+FRONTS = {"sync": (SyncFront, "asyncio"), **{name: (AsyncFront, loop) for name, loop in LOOPS.items()}}
+STREAMS = {"sync": (Sync, "asyncio"), **{name: (AsyncChatCompletionStream, loop) for name, loop in LOOPS.items()}}
+MARKS = {"uvloop": [pytest.mark.slow, pytest.mark.skipif(find_spec("uvloop") is None, reason="needs uvloop")]}
 PAIRS = [("httpx", "sync"), ("httpx2", "sync"), ("httpx", "asyncio"), ("httpx2", "trio")]
 
 
@@ -273,7 +272,7 @@ def over_both_streams(metafunc: pytest.Metafunc) -> None:
     run_over(metafunc, STREAMS)
 
 
-def run_over(metafunc: pytest.Metafunc, fronts: Mapping[str, tuple[Any, str]]) -> None:
+def run_over(metafunc: pytest.Metafunc, fronts: Mapping[str, tuple[Any, Any]]) -> None:
     """Run what asks for a `front` over these."""
     wanted = set(metafunc.fixturenames) - {"request"}
     given = {name for mark in metafunc.definition.iter_markers("parametrize") for name in _names(mark.args[0])}
@@ -290,9 +289,10 @@ def run_over(metafunc: pytest.Metafunc, fronts: Mapping[str, tuple[Any, str]]) -
         _run_over_the_rest(metafunc, wanted, fronts)
 
 
-def _run_over_the_rest(metafunc: pytest.Metafunc, wanted: set[str], fronts: Mapping[str, tuple[Any, str]]) -> None:
+def _run_over_the_rest(metafunc: pytest.Metafunc, wanted: set[str], fronts: Mapping[str, tuple[Any, Any]]) -> None:
     if "front" in wanted:
-        metafunc.parametrize(("front", "anyio_backend"), fronts.values(), ids=fronts)
+        rows = [pytest.param(*fronts[name], id=name, marks=MARKS.get(name, [])) for name in fronts]
+        metafunc.parametrize(("front", "anyio_backend"), rows)
 
 
 def _names(argnames: str | Iterable[str]) -> list[str]:
@@ -300,7 +300,7 @@ def _names(argnames: str | Iterable[str]) -> list[str]:
 
 
 def by_turns(
-    name: str, cases: Iterable[Any], fronts: Mapping[str, tuple[Any, str]] | None = None
+    name: str, cases: Iterable[Any], fronts: Mapping[str, tuple[Any, Any]] | None = None
 ) -> pytest.MarkDecorator:
     """Run each case of a table once sync and once async, over one library each; one of the two is `slow`.
 
@@ -310,8 +310,10 @@ def by_turns(
     values: list[Any] = []
     for place, case in enumerate(cases):
         libraries = [*LIBRARIES][:: 1 if place % 2 else -1]
-        for number, front in enumerate(["sync", ["asyncio", "trio"][place // 2 % 2]]):
-            library, marks = libraries[number], pytest.mark.slow if number == place // 4 % 2 else ()
+        slow = place // 4 % 2
+        loop = ["uvloop" if slow else "asyncio", "trio"][place // 2 % 2]
+        for number, front in enumerate(["sync", loop]):
+            library, marks = libraries[number], MARKS.get(front) or [pytest.mark.slow] * (number == slow)
             name_of_case = f"{case}-{library}-{front}"
             values.append(pytest.param(case, LIBRARIES[library], *fronts[front], id=name_of_case, marks=marks))
     return pytest.mark.parametrize((name, "library", "front", "anyio_backend"), values)
