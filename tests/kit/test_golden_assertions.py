@@ -3,6 +3,7 @@
 import re
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +54,13 @@ def test_arguments_that_are_not_json_are_compared_as_text(dialect: str) -> None:
     assert "tool calls" in message_of(lambda: assert_folds_to(stream.body, with_calls(Call("f", f"{deep}["))))
     with pytest.raises(AssertionError, match="tool calls"):
         assert_folds_to(StreamBuilder(dialect).tool_call("f", "a").finish().body, with_calls(Call("f", '"a"')))
+
+
+@pytest.mark.parametrize(("written", "is_same"), [("[1.0]", True), ("[true]", False), ('["1"]', False)])
+def test_arguments_are_compared_by_what_they_mean(written: str, is_same: bool) -> None:
+    body = StreamBuilder().tool_call("f", "[1]").finish().body
+    with nullcontext() if is_same else pytest.raises(AssertionError, match="tool calls"):
+        assert_folds_to(body, {"text": "", "tool_calls": [{"name": "f", "arguments": written}]})
 
 
 @pytest.mark.parametrize("body", [HELLO, HELLO.body, HELLO.events, iter(HELLO.events), tuple(HELLO.body[i : i + 1] for i in range(len(HELLO.body)))])  # fmt: skip

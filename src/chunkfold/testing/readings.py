@@ -212,9 +212,14 @@ def _same_call(expected: Call, call: Call) -> bool:
 def _same_arguments(expected: str, arguments: str) -> bool:
     """Whether they are equal as JSON, or as texts if one of them is not JSON; absent ones equal an empty object."""
     try:
-        return bool(json.loads(expected or "{}") == json.loads(arguments or "{}"))
+        return bool(_loaded(expected or "{}") == _loaded(arguments or "{}"))
     except (ValueError, RecursionError):
         return expected == arguments
+
+
+def _loaded(text: str) -> Any:
+    """JSON, each number as a tuple, so that 1 does not equal true."""
+    return json.loads(text, parse_int=lambda digits: (int(digits),), parse_float=lambda digits: (float(digits),))
 
 
 def _get(value: Any, name: str) -> Any:
