@@ -142,9 +142,9 @@ FULL_MESSAGE: Final = Rule(
 )
 CONTENT_PARTS: Final = Rule(
     "CF208",
-    "the content is a list of parts",
-    "Mistral",
-    "reads text as content and thinking as reasoning; keeps the rest",
+    "the content is a list of parts or, in a whole completion, an object",
+    "Mistral; Workers AI in JSON mode",
+    "reads text as content and thinking as reasoning; keeps the rest; reads the object as its JSON text",
 )
 WRONG_TYPE: Final = Rule("CF209", "a field has a value of the wrong type", "gateways", "keeps the value raw")
 INDEX_MISSING: Final = Rule("CF210", "a choice has no index", "Sansa's errors, relays", "reads it as choice 0")

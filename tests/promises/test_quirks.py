@@ -213,6 +213,8 @@ QUIRKS: dict[str, list[Case]] = {
             has={"choices.0.message.reasoning": "Hm. So.", "choices.0.message.model_extra": {}}),
         Case("a summary in a whole completion", compact_json({**COMPLETION, "reasoning_summary": {"content": "Hm."}}),
             rules="CF109", has={"choices.0.message.reasoning": "Hm."}),
+        *(Case(f"a content in JSON mode: {text} (Workers AI)", compact_json(COMPLETION).replace(b'"Hi"', text.encode()),
+            text, rules="CF109 CF208", has=HAS_USAGE) for text in ('{"n":1,"a":["é"]}', "{}")),
         *(Case(f"a summary beside {delta}", stream(summed(delta, {"content": "A"}), HI_CHUNK),
             has={"choices.0.message.reasoning": reasoning, "model_extra": {"reasoning_summary": {"content": "A"}}})
             for delta, reasoning in (

@@ -13,7 +13,7 @@ from wire_events import SLOW, A, call, calls, chunk, compact, dumped, noted, par
 
 from chunkfold import APIError, InvalidChunkError, LimitExceededError, ServerSentEvent, parse_payload
 from chunkfold.testing import HEAD, sse
-from chunkfold.wire import reading, repairs
+from chunkfold.wire import bodies, reading, repairs
 
 
 def deep(levels: int) -> Any:
@@ -183,6 +183,22 @@ def test_numbers_where_a_call_has_text_are_bounded_by_their_digits(monkeypatch: 
     many_ids = error_of([{"index": 0, "id": number}] * 26)
     many_arguments = error_of([{"index": at, "function": one} for at in range(2)])
     assert many_ids.limit == many_arguments.limit == "max_arguments_values"
+
+
+@each_case(("digits", "numbers", "is_read"), [(4300, 1, True), (4300, 4, False), (640, 1, False)])
+def test_a_content_that_is_an_object_is_bounded(
+    digits: int, numbers: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A larger one is refused as in a chunk, and so is one that the interpreter does not print."""
+    monkeypatch.setattr(bodies, "MAX_ARGUMENTS_VALUES", 5000)
+    content = b'{"a":[%b]}' % b",".join([b"9" * 4000] * numbers)
+    sys.set_int_max_str_digits(digits)
+    try:
+        parser = parsed(b'{"choices":[{"message":{"content":%b},"finish_reason":"stop"}]}' % content)
+    finally:
+        sys.set_int_max_str_digits(4300)
+    assert (parser.snapshot.text == content.decode()) is is_read
+    assert is_read or "expected a string or a list of parts, received dict" in str(parser.error)
 
 
 @each_case("tail", [b"", b"\\x", b'"', b'",}', b'"]', b'","b":01}', b'",b:1}', b'""b":1}', b'"} x'])

@@ -23,8 +23,8 @@ DIFFUSION: Final = "diffusion_meta"
 SUMMARY: Final = "reasoning_summary"
 """Inception's field beside the choices, with a summary of the reasoning as its `content`."""
 _MAX_UNKNOWN_DEPTH: Final = 200
-# Characters of an event's arguments, and ids of calls, that are not text. As text, each may take 24 bytes instead of
-# one, and an integer takes the square of its digits to print.
+# Characters of an event's arguments, and ids of calls, that are not text, and of a content that is an object. As text,
+# each may take 24 bytes instead of one, and an integer takes the square of its digits to print.
 MAX_ARGUMENTS_VALUES: Final = 2**21
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
@@ -150,7 +150,7 @@ def _repair_calls(fields: dict[str, Any], notes: Notes) -> None:
         raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
     for holder, key in places:
         if holder[key] not in ({}, []):
-            holder[key] = _json_text(holder[key])
+            holder[key] = json_text(holder[key])
         is_id = key == "id"
         notes.append((anomalies.CALL_ID_NOT_TEXT, f"id {holder[key]}") if is_id else (anomalies.ARGUMENTS_OBJECT, ""))
 
@@ -172,10 +172,15 @@ def _values_in_calls(part: dict[str, Any], notes: Notes) -> Iterator[tuple[dict[
             yield function, "arguments"
 
 
-def _json_text(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """The JSON text of a value.
+
+    Raises:
+        ValueError: It has a number with more digits than the interpreter prints.
+    """
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except ValueError:  # more digits than the interpreter prints
+    except ValueError:
         raise ValueError(TOO_LONG) from None
 
 
