@@ -389,6 +389,7 @@ REASONING = [
     pytest.param({}, None, id="not sent"),
     pytest.param({"completion_tokens_details": {"reasoning_tokens": 5}}, 5, id="in the details"),
     pytest.param({"completion_tokens_details": {"reasoning_tokens": 0}}, 0, id="0 is a count"),
+    pytest.param({"completion_token_details": {"reasoning_tokens": 5}}, 5, id="in details of another name (Writer)"),
     pytest.param({"reasoning_tokens": 5}, 5, id="at the top"),
     pytest.param({"reasoning_tokens": 5, "completion_tokens_details": None}, 5, id="beside null details"),
     pytest.param({"reasoning_tokens": 5, "completion_tokens_details": {"image_tokens": 1}}, 5, id="beside others"),

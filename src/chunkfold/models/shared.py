@@ -51,7 +51,9 @@ class CompletionUsage(Model):
     @property
     def reasoning_tokens(self) -> int | None:
         """Completion tokens spent on reasoning, wherever the provider put them; None if they were not sent."""
-        return self._count("reasoning_tokens", ("completion_tokens_details", "output_tokens_details"))
+        # The last are Writer's.
+        details = ("completion_tokens_details", "output_tokens_details", "completion_token_details")
+        return self._count("reasoning_tokens", details)
 
     def _count(self, name: str, details: tuple[str, ...], names: tuple[str, ...] = ()) -> int | None:
         """The first positive count in the details or at the top, there also under other names; 0 if only zeros came."""
