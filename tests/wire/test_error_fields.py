@@ -298,6 +298,23 @@ STATUSES = {
     "no model (Lemonade)": ({"error": {"message": "x", "type": "model_not_loaded"}}, 404),
     "no credit (one-api)": ({"error": {"code": "insufficient_user_quota"}}, 403),
     "a burst (DashScope)": ({"error": {"code": "limit_burst_rate"}}, 429),
+    **{
+        f"a fault of the server (DashScope): {word}": ({"error": {"code": word, "message": "m", "type": word}}, status)
+        for word, status in (
+            *(("SystemError", 500), ("ModelServiceFailed", 500), ("RewriteFailed", 500), ("ResponseTimeout", 500)),
+            *(("ModelServingError", 503), ("ModelUnavailable", 503)),
+        )
+    },
+    **{
+        f"too many requests or tokens (Volcengine): {word}": ({"error": {"code": word, "message": "m"}}, 429)
+        for word in (
+            *(f"ModelAccount{what}RateLimitExceeded" for what in ("Rpm", "Tpm", "Ipm")),
+            *("APIAccountRpmRateLimitExceeded", "AccountRateLimitExceeded", "RequestBurstTooFast"),
+            *("InflightBatchsizeExceeded", "SetLimitExceeded"),
+        )
+    },
+    "a fault of the server (Volcengine)": ({"error": {"code": "InternalServiceError", "message": "m"}}, 500),
+    "an empty account (Volcengine)": ({"error": {"code": "AccountOverdueError", "message": "m"}}, 403),
     "requests a minute (Baidu)": ({"code": "rpm_rate_limit_exceeded", "message": "m"}, 429),
     "tokens a minute (Baidu)": ({"code": "tpm_rate_limit_exceeded", "message": "m"}, 429),
     **{

@@ -72,8 +72,9 @@ def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
     return {number: status for status, numbers in numbers_of.items() for number in numbers.split()}
 
 
-# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Groq, OpenRouter,
-# xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built from one-api.
+# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Volcengine, Groq,
+# OpenRouter, xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built from
+# one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -85,7 +86,7 @@ _WORD_STATUS: Final = _by_word(
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance"
         " billing_insufficient_balance failed_operation.resource_pack_exhausted"
         " failed_operation.free_resource_pack_exhausted failed_operation.service_stop_arrears",
-        403: "permission permission_denied forbidden access_denied insufficient_user_quota",
+        403: "permission permission_denied forbidden access_denied insufficient_user_quota account_overdue",
         404: "not_found model_not_found resource_not_found resource_does_not_exist model_not_loaded",
         408: "request_timeout model_timeout",
         409: "conflict aborted",
@@ -103,18 +104,22 @@ _WORD_STATUS: Final = _by_word(
         " usage_limit_reached model_cooldown"
         " agent_mode_limit_exceeded upstream_provider_rate_limit rate_limit_total_qps rate_limit_search_total_qps"
         " rate_limit_search_qps quota_user_daily_request quota_user_daily_free"
-        " exceed_token_quota_limit exceed_concurrent_request_limit failed_operation.engine_server_limit_exceeded",
+        " exceed_token_quota_limit exceed_concurrent_request_limit failed_operation.engine_server_limit_exceeded"
+        " model_account_rpm_rate_limit_exceeded model_account_tpm_rate_limit_exceeded"
+        " model_account_ipm_rate_limit_exceeded api_account_rpm_rate_limit_exceeded account_rate_limit_exceeded"
+        " request_burst_too_fast inflight_batchsize_exceeded set_limit_exceeded",
         451: "censorship_blocked",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
-        " bad_response empty_response aws_invoke failed_operation.engine_server_error",
+        " bad_response empty_response aws_invoke failed_operation.engine_server_error system model_service_failed"
+        " rewrite_failed response_timeout internal_service",
         502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed"
         " streaming",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
-        " the_service_is_currently_unavailable channel_no_available_key",
+        " the_service_is_currently_unavailable channel_no_available_key model_serving model_unavailable",
         504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
         " gateway_stream_timeout channel_response_time_exceeded failed_operation.engine_request_timeout",
     }
