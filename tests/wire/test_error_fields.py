@@ -314,6 +314,8 @@ STATUSES = {
         )
     },
     "a fault of the server (Volcengine)": ({"error": {"code": "InternalServiceError", "message": "m"}}, 500),
+    "too many requests (Together)": ({"error": {"message": "m", "error_type": "dynamic_request_limited"}}, 429),
+    "too many tokens (Together)": ({"error": {"message": "m", "type": "dynamic_token_limited"}}, 429),
     "an empty account (Volcengine)": ({"error": {"code": "AccountOverdueError", "message": "m"}}, 403),
     "requests a minute (Baidu)": ({"code": "rpm_rate_limit_exceeded", "message": "m"}, 429),
     "tokens a minute (Baidu)": ({"code": "tpm_rate_limit_exceeded", "message": "m"}, 429),

@@ -73,8 +73,8 @@ def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Volcengine, Groq,
-# OpenRouter, xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built from
-# one-api.
+# Together, OpenRouter, xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built
+# from one-api.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -107,7 +107,8 @@ _WORD_STATUS: Final = _by_word(
         " exceed_token_quota_limit exceed_concurrent_request_limit failed_operation.engine_server_limit_exceeded"
         " model_account_rpm_rate_limit_exceeded model_account_tpm_rate_limit_exceeded"
         " model_account_ipm_rate_limit_exceeded api_account_rpm_rate_limit_exceeded account_rate_limit_exceeded"
-        " request_burst_too_fast inflight_batchsize_exceeded set_limit_exceeded",
+        " request_burst_too_fast inflight_batchsize_exceeded set_limit_exceeded dynamic_request_limited"
+        " dynamic_token_limited",
         451: "censorship_blocked",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
