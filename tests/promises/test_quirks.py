@@ -98,11 +98,25 @@ def summed(delta: Any, summary: Any) -> dict[str, Any]:
     return {**chunk(delta), "reasoning_summary": summary}
 
 
+def flagged(content: str, signature: Any, **more: Any) -> bytes:
+    """A whole completion of Gemini with a content that is flagged as a thought."""
+    message = {
+        "role": "assistant",
+        "content": content,
+        "extra_content": {"google": {"thought": True, **signature}},
+        **more,
+    }
+    return compact_json(
+        head(object="chat.completion", choices=[{"index": 0, "message": message, "finish_reason": "stop"}])
+    )
+
+
 SPARK = {"code": 0, "message": "Success", "sid": "s", "id": "s", "created": 1}
 SPARK_DELTA = {**HI_DELTA, "tool_calls": {"type": "function", "function": {"name": "f", "arguments": "{}"}}}
 DRAFTS = [diffused({"role": "assistant", "content": text}, 0) for text in ("H%", "", "\x1fi", *(["Ho"] * 30))]
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 HAS_USAGE = {"usage.prompt_tokens": 5, "usage.completion_tokens": 2, "usage.total_tokens": 7}
+SIGNED = {"thought_signature": "c2ln"}
 COMPLETION = {
     **head(object="chat.completion", usage=USAGE),
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
@@ -215,6 +229,15 @@ QUIRKS: dict[str, list[Case]] = {
             rules="CF109", has={"choices.0.message.reasoning": "Hm."}),
         *(Case(f"a content in JSON mode: {text} (Workers AI)", compact_json(COMPLETION).replace(b'"Hi"', text.encode()),
             text, rules="CF109 CF208", has=HAS_USAGE) for text in ('{"n":1,"a":["é"]}', "{}")),
+        *(Case(f"a whole completion with a thought (Gemini): {content}", flagged(content, signature, **more), text,
+            rules="CF109", has={"choices.0.message.reasoning": reasoning,
+                "choices.0.message.model_extra": {"extra_content": {"google": signature}} if signature else {}})
+            for content, signature, more, text, reasoning in (
+                ("<thought>Hm.</thought>Hi", SIGNED, {}, "Hi", "Hm."), ("<thought>Hm.</thought>Hi", {}, {}, "Hi", "Hm."),
+                ("<thought>a</thought>b</thought>", {}, {}, "b</thought>", "a"), ("Hi", SIGNED, {}, "Hi", None),
+                ("</thought>Hi", SIGNED, {}, "</thought>Hi", None), ("<thought></thought>Hi", {}, {}, "Hi", None),
+                ("<thought>Hm.", SIGNED, {}, "", "Hm."), ("<thought>", SIGNED, {}, "", None), ("Hm.", {}, {}, "", "Hm."),
+                ("<thought>a</thought>Hi", {}, {"reasoning_content": "Hm."}, "Hi", "Hm."))),
         *(Case(f"a summary beside {delta}", stream(summed(delta, {"content": "A"}), HI_CHUNK),
             has={"choices.0.message.reasoning": reasoning, "model_extra": {"reasoning_summary": {"content": "A"}}})
             for delta, reasoning in (

@@ -11,6 +11,13 @@ from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object, size_of
 from chunkfold.models.chunk import CHUNK_OBJECT
+from chunkfold.models.content import (
+    CLOSING_THOUGHT_TAG,
+    OPENING_THOUGHT_TAG,
+    is_thought,
+    reasoning_in,
+    without_thought_flag,
+)
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import GivenHeaders, Headers
@@ -90,7 +97,29 @@ def _with_delta(choice: Any, notes: Notes) -> Any:
         with suppress(ValueError):  # an object that cannot be printed is refused too
             delta["content"] = json_text(content)
             notes.append((anomalies.CONTENT_PARTS, "an object"))
+    if is_thought(delta):
+        _split_thought(delta)
     return {**fields, "delta": delta}
+
+
+def _split_thought(message: dict[str, Any]) -> None:
+    """Take the thought out of a content that is flagged as one, if more than the thought is in it.
+
+    Gemini flags a whole message with a thought: its content is the thought, in tags, and the text, or the text alone
+    beside the thought's signature.
+    """
+    content, extra = message["content"], message["extra_content"]
+    if content.startswith(OPENING_THOUGHT_TAG):
+        thought, closing, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
+        if not closing:
+            return
+    elif extra["google"].get("thought_signature"):
+        thought, text = "", content
+    else:
+        return
+    message |= {"content": text, "extra_content": without_thought_flag(extra)}
+    if thought and not reasoning_in(message):
+        message["reasoning"] = thought
 
 
 def is_compressed(body: bytes) -> bool:
