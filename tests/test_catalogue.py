@@ -153,6 +153,7 @@ DETAILS = {
     "CF219": '\'{"status":"worker restarted"}\'',
     "CF220": "role 'tool'",
     "CF221": "index 1",
+    "CF223": "int",
     "CF301": "'look_up'",
     "CF302": "'look_up': call_0_d9703c35b3ba9f6467725b69",
     "CF303": "id 7",

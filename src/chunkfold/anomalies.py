@@ -142,9 +142,9 @@ FULL_MESSAGE: Final = Rule(
 )
 CONTENT_PARTS: Final = Rule(
     "CF208",
-    "the content is a list of parts or, in a whole completion, an object",
-    "Mistral; Workers AI in JSON mode",
-    "reads text as content and thinking as reasoning; keeps the rest; reads the object as its JSON text",
+    "the content is a list of parts",
+    "Mistral",
+    "reads text as content and thinking as reasoning; keeps the rest",
 )
 WRONG_TYPE: Final = Rule("CF209", "a field has a value of the wrong type", "gateways", "keeps the value raw")
 INDEX_MISSING: Final = Rule("CF210", "a choice has no index", "Sansa's errors, relays", "reads it as choice 0")
@@ -200,6 +200,12 @@ DRAFT: Final = Rule(
     "a content is a draft of the whole text, which the next one replaces",
     "Inception, if the request has `diffusing`",
     "takes the text that has the finish reason, else the last draft; a chunk has its draft as `diffusion_content`",
+)
+CONTENT_NOT_TEXT: Final = Rule(
+    "CF223",
+    "a content is a number, true or false or, in a whole completion, an object",
+    "Workers AI, whose text has pieces that are JSON; its JSON mode",
+    "reads it as its JSON text",
 )
 
 CALL_INDEX_MISSING: Final = Rule(

@@ -132,6 +132,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     ),
     "CF221": Example(_HI + _STOP.replace(b'"index":0', b'"index":1') + _DONE, is_for_one=True),
     "CF222": Example(_diffused("H%", "0") + _diffused("Hi", "1", '"stop"') + _DONE),
+    "CF223": Example(_stream('{"content":"["}', '{"content":1}', '{"content":"]"}'), "[1]"),
     "CF301": _called(_CALL.replace('"index":0,', "")),
     "CF302": _called(_CALL.replace('"id":"call_a",', ""), calls=(ExampleCall(id=None),)),
     "CF303": _called(_CALL.replace('"call_a"', "7"), calls=(ExampleCall(id="7"),)),

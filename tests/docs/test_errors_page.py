@@ -453,7 +453,7 @@ CASES = {
     "number-too-long": invalid(CUT + b'data: {"choices":[],"x":' + b"1" * 5000 + b"}\n\n"),
     "choices-type": invalid(*(body(HI, {**STOP, "choices": value}) for value in ({"a": 1}, "x", [5], ["x"]))),
     "delta-type": invalid(*(body(HI, chunk(value)) for value in ("x", ["x"], 5))),
-    "content-type": invalid(*(body(HI, chunk({"content": value})) for value in (5, {"a": 1}))),
+    "content-type": invalid(*(body(HI, chunk({"content": value})) for value in ({}, {"a": 1}))),
     "finish-reason-type": invalid(*(body(HI, chunk({}, value)) for value in (5, ["stop"]))),
     "index-type": invalid(*(body(HI, chunk({}, index=value)) for value in ("x", 0.5, True))),
     "tool-calls-type": invalid(

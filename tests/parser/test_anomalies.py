@@ -45,7 +45,7 @@ def test_a_word_for_nothing_is_no_finish_reason(word: str) -> None:
 
 
 def test_an_invalid_chunk_is_no_rule() -> None:
-    for body, strict in ((GARBAGE, True), (HI + b"data: null\n\n" + delta(content=5), ("CF501",))):
+    for body, strict in ((GARBAGE, True), (HI + b"data: null\n\n" + delta(content={}), ("CF501",))):
         error = parsed(body, strict=strict).error
         assert type(error) is InvalidChunkError
         assert error.rule is None

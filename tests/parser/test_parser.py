@@ -188,10 +188,10 @@ def test_what_is_not_bytes_is_a_wrong_argument_and_changes_nothing(data: Any, st
 
 
 def test_where_and_what_an_invalid_chunk_is() -> None:
-    error = parsed(HI + delta(content=5)).error
+    error = parsed(HI + delta(content={})).error
     assert type(error) is InvalidChunkError
     assert error.position == len(HI)
-    for word in ("choices[0].delta.content", "string", "int"):
+    for word in ("choices[0].delta.content", "string", "dict"):
         assert word in str(error)
     assert error.rule is None  # no rule of strict mode
 

@@ -216,7 +216,7 @@ QUIRKS: dict[str, list[Case]] = {
             for text, meta in (("H", None), ("e", {"diffusion_content": False}), ("l", {"diffusion_content": "no"}), ("l", "x"), ("o", [])))),
             text="Hello"),
         *(Case(f"a draft that is no text: {delta}", stream(HI_CHUNK, {**diffused({}, 0), "choices": [{"delta": delta}]}),
-            end="invalid") for delta in ({"content": 5}, {"content": {}}, "x", [1])),
+            end="invalid") for delta in ({"content": {}}, "x", [1])),
         Case("drafts of several choices", stream(
             head(choices=[{"index": n, "delta": {"content": "H%"}} for n in (0, 1)], diffusion_meta=DIFFUSED),
             head(choices=[{"index": n, "delta": {"content": "Hi"}, "finish_reason": "stop"} for n in (0, 1)],
@@ -228,7 +228,11 @@ QUIRKS: dict[str, list[Case]] = {
         Case("a summary in a whole completion", compact_json({**COMPLETION, "reasoning_summary": {"content": "Hm."}}),
             rules="CF109", has={"choices.0.message.reasoning": "Hm."}),
         *(Case(f"a content in JSON mode: {text} (Workers AI)", compact_json(COMPLETION).replace(b'"Hi"', text.encode()),
-            text, rules="CF109 CF208", has=HAS_USAGE) for text in ('{"n":1,"a":["é"]}', "{}")),
+            text, rules="CF109 CF223", has=HAS_USAGE) for text in ('{"n":1,"a":["é"]}', "{}", "0.5")),
+        Case("pieces of text that are JSON (Workers AI)", deltas(
+            *({"content": text} for text in ("[", 1, "]", -0.005, True, None))), text="[1]-0.005true", rules="CF223"),
+        Case("a draft that is a number", stream(diffused({"content": 1}, 0), diffused({"content": "Hi"}, 1, "stop")),
+            rules="CF222 CF223 CF504"),
         *(Case(f"a whole completion with a thought (Gemini): {content}", flagged(content, signature, **more), text,
             rules="CF109", has={"choices.0.message.reasoning": reasoning,
                 "choices.0.message.model_extra": {"extra_content": {"google": signature}} if signature else {}})

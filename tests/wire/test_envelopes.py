@@ -338,7 +338,7 @@ def test_text_beside_an_error_counts(payload: Any, texts: list[str]) -> None:
 
 def test_choices_that_are_none_do_not_hide_the_error() -> None:
     """Error wins: that its choices are wrong is not what went wrong."""
-    for choices in ("x", {}, [5], [{"delta": {"content": 5}}]):
+    for choices in ("x", {}, [5], [{"delta": {"content": {}}}]):
         assert failure({"error": {"message": "gone"}, "choices": choices}).message == "gone"
 
 

@@ -96,7 +96,7 @@ def _with_delta(choice: Any, notes: Notes) -> Any:
     if is_object(content := delta.get("content")) and size_of(content) <= MAX_ARGUMENTS_VALUES:
         with suppress(ValueError):  # an object that cannot be printed is refused too
             delta["content"] = json_text(content)
-            notes.append((anomalies.CONTENT_PARTS, "an object"))
+            notes.append((anomalies.CONTENT_NOT_TEXT, "an object"))
     if is_thought(delta):
         _split_thought(delta)
     return {**fields, "delta": delta}

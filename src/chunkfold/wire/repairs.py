@@ -66,6 +66,7 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     if is_too_deep(fields):
         _drop_deep_values(fields, notes, ())
     _drop_empty_values(fields, notes)
+    _read_contents(fields, notes)
     _move_contents(fields, notes)
     _move_summary(fields)
     _repair_calls(fields, notes)
@@ -112,6 +113,20 @@ def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
                 notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
+def _read_contents(fields: dict[str, Any], notes: Notes) -> None:
+    """A content that is a number or a truth value becomes its JSON text."""
+    for part in _messages(fields):
+        if isinstance(content := part.get("content"), (int, float)):
+            part["content"] = json_text(content)
+            notes.append((anomalies.CONTENT_NOT_TEXT, type(content).__name__))
+
+
+def _messages(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """The deltas and messages of a chunk's choices."""
+    parts = (choice.get(name) for choice in objects_in(fields.get("choices")) for name in ("delta", "message"))
+    return [part for part in parts if is_object(part)]
+
+
 def _move_contents(fields: dict[str, Any], notes: Notes) -> None:
     """A content that does not append, as a key beside the choices says, goes where it belongs.
 
@@ -144,8 +159,7 @@ def _move_summary(fields: dict[str, Any]) -> None:
 
 def _repair_calls(fields: dict[str, Any], notes: Notes) -> None:
     """Ids and arguments that are not text become their JSON text; empty arguments stay raw, for the fold to judge."""
-    parts = (choice.get(name) for choice in objects_in(fields.get("choices")) for name in ("delta", "message"))
-    places = [place for part in parts if is_object(part) for place in _values_in_calls(part, notes)]
+    places = [place for part in _messages(fields) for place in _values_in_calls(part, notes)]
     if size_of([holder[key] for holder, key in places]) > MAX_ARGUMENTS_VALUES + 1:  # the list itself is one
         raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
     for holder, key in places:
