@@ -94,9 +94,8 @@ SAID = {
     },
     "litellm": {
         "calls-without-index": '{"city":"Paris"}{"zone":"CET"}',
-        "two-choices": "text: 'BA21'",
         "html": "accepted as whole: '', finish reason stop",
-        "cut-between-events": "accepted as whole: 'Hi', finish reason stop",
+        "cut-between-events": "right",
         "CF302": "calls: none",
     },
 }
