@@ -11,10 +11,9 @@ from typing import Any, Final
 from chunkfold import anomalies
 from chunkfold.errors import exceeded
 from chunkfold.json_text.values import Path, dotted, is_container, is_integer, is_list, is_object, objects_in, size_of
-from chunkfold.models.base import WrongType, validate_leniently
+from chunkfold.models.base import WrongType, is_model, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import DRAFT, reasoning_in
-from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.wire.reading import TOO_LONG, Notes
 
 AUDIO_MODALITY: Final = "audio"
@@ -30,30 +29,6 @@ MAX_ARGUMENTS_VALUES: Final = 2**21
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"function", "custom", "name", "arguments", "input"})
 _IDENTIFYING_CALL: Final = frozenset({"index", "id"})  # but not in a whole message, whose calls have their places
-_MESSAGE_LISTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_details")
-_MESSAGE_FIELDS: Final = (*_MESSAGE_LISTS, "function_call", "audio")
-# The containers that the models know, by the key of the one they are in. No name is below itself.
-_STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
-    "": ("choices", "usage"),
-    "usage": ("prompt_tokens_details", "completion_tokens_details"),
-    "choices": ("delta", "message", "logprobs"),
-    "delta": _MESSAGE_FIELDS,
-    "message": _MESSAGE_FIELDS,
-    "tool_calls": ("function", "custom"),
-    "annotations": ("url_citation",),
-    "logprobs": ("content", "refusal"),
-    "content": ("top_logprobs", "thinking"),
-    "refusal": ("top_logprobs",),
-}
-_LISTS: Final = frozenset({*_MESSAGE_LISTS, "choices", "refusal", "top_logprobs", "thinking"})
-# The integers that some providers spell, by the key of the object they are in.
-_INTEGERS: Final[dict[str, frozenset[str]]] = {
-    "": frozenset({"created"}),
-    **dict.fromkeys(("choices", "tool_calls"), frozenset({"index"})),
-    "usage": frozenset(CompletionUsage.model_fields.keys() - _STRUCTURE["usage"]),
-    "prompt_tokens_details": frozenset(PromptTokensDetails.model_fields),
-    "completion_tokens_details": frozenset(CompletionTokensDetails.model_fields),
-}
 
 
 def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
@@ -63,19 +38,20 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
         ValueError: Its choices, content, tool calls, finish reason or index are not what they should be.
         LimitExceededError: Arguments that come as a value are too large.
     """
-    if is_too_deep(fields):
-        _drop_deep_values(fields, notes, ())
+    has_deep_values = is_too_deep(fields)
     _drop_empty_values(fields, notes)
     _read_contents(fields, notes)
     _move_contents(fields, notes)
     _move_summary(fields)
     _repair_calls(fields, notes)
-    read_spelled_numbers(fields, notes, ())
     chunk, wrong = validate_leniently(ChatCompletionChunk, fields)
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
         raise ValueError(str(essential).replace("a string or a list", "a string or a list of parts"))
     notes += [(one.rule, str(one)) for one in wrong if not _is_empty_arguments(one)]
+    if has_deep_values:
+        _drop_deep_values(vars(chunk), notes, ())
+        _drop_deep_values(chunk.__pydantic_extra__, notes, (), is_known=False)
     return chunk
 
 
@@ -86,7 +62,7 @@ def _is_empty_arguments(wrong: WrongType) -> bool:
 def _is_essential(wrong: WrongType) -> bool:
     """Whether a value is too important to be kept raw."""
     path = [part for part in wrong.field if isinstance(part, str)]
-    if "logprobs" in path:
+    if wrong.number is not None or "logprobs" in path:
         return False
     if "tool_calls" in path[:-1]:
         is_identity = path[-1] in _IDENTIFYING_CALL and "message" not in path
@@ -198,51 +174,21 @@ def json_text(value: Any) -> str:
         raise ValueError(TOO_LONG) from None
 
 
-def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
-    """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
-    integers = _INTEGERS.get(_parent(path), frozenset())
-    for key, item in _items(value):
-        place = (*path, key)
-        if key in integers and (number := whole_number(item)) is not None:
-            value[key] = number
-            detail = f"{dotted(place)}: expected an integer, received {type(item).__name__}"
-            notes.append((anomalies.NUMBER_SPELLED, detail))
-        elif is_container(item) and _is_structure(path, key):
-            read_spelled_numbers(item, notes, place)
+def _drop_deep_values(value: Any, notes: Notes, path: Path, *, is_known: bool = True) -> None:
+    """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped.
 
-
-def whole_number(item: Any) -> int | None:
-    """The integer that a string or a float stands for, None if it stands for none."""
-    if isinstance(item, float):
-        return int(item) if item.is_integer() and abs(item) < 2**63 else None
-    text = item.strip() if isinstance(item, str) else ""  # `int` strips fewer characters
-    digits = text.removeprefix("-")
-    # No count has more digits; a longer text is kept as it is.
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
-
-
-def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
-    """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped."""
+    `is_known` says that these are fields of a model, or the items of a list in one.
+    """
     for key, item in reversed(_items(value)):
-        if not is_container(item) or (key == "arguments" and _parent(path) in ("function", "function_call")):
-            continue
-        if _is_structure(path, key):
-            _drop_deep_values(item, notes, (*path, key))
-        elif is_too_deep(item):
+        place = (*path, key)
+        if is_model(item):
+            _drop_deep_values(vars(item), notes, place)
+            _drop_deep_values(item.__pydantic_extra__, notes, place, is_known=False)
+        elif is_known and is_container(item):
+            _drop_deep_values(item, notes, place, is_known=is_list(item) and not is_list(value))
+        elif is_container(item) and is_too_deep(item):
             del value[key]
-            notes.append((anomalies.TOO_DEEP, dotted((*path, key))))
-
-
-def _is_structure(path: Path, key: str | int) -> bool:
-    """Whether a key leads on to a container that the models know."""
-    if isinstance(key, int):
-        return path[-1] in _LISTS
-    return key in _STRUCTURE.get(_parent(path), ())
-
-
-def _parent(path: Path) -> str:
-    """The last key of an object on the path, "" at the top."""
-    return next((part for part in reversed(path) if isinstance(part, str)), "")
+            notes.append((anomalies.TOO_DEEP, dotted(place)))
 
 
 def is_too_deep(value: Any) -> bool:
