@@ -64,6 +64,7 @@ class StreamFold:
         self._ended = False
         self.observer: FoldObserver | None = None
         self._footprint = Footprint()
+        self._last_snapshots: list[ChatCompletion] = []
 
     @property
     def has_output(self) -> bool:
@@ -291,6 +292,12 @@ class StreamFold:
             for choice in completion.choices:
                 give_types(choice.message.tool_calls, self.tools)
         return completion
+
+    def last_snapshot(self) -> ChatCompletion:
+        """The one snapshot of a stream that ended, made when it is first needed: it may be large."""
+        if not self._last_snapshots:
+            self._last_snapshots.append(self.snapshot)
+        return self._last_snapshots[0]  # of two threads that make one, the first sets it
 
     def _add_usage(self, usage: CompletionUsage) -> None:
         known = self._usage

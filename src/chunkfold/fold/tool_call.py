@@ -115,13 +115,11 @@ class ToolCall:
         # By the length first: a name that comes in many short pieces is not joined for each of them.
         return len(name) == self._name.tell() and name == self.name
 
-    def grows_into(self, name: str) -> bool:
-        """Whether this is a longer form of its name; after its first arguments, a longer name is another name."""
-        return not self.has_arguments and self._is_extended_by(name)
-
     def is_called_otherwise(self, name: str) -> bool:
-        """Whether it has a name, and this one neither equals nor extends it."""
-        return self.has_name and not self.is_called(name) and not self.grows_into(name)
+        """Whether it has a name, and this is another one; a longer one is, too, once any arguments came."""
+        if not self.has_name or self.is_called(name):
+            return False
+        return self.has_arguments or not self._is_extended_by(name)
 
     def _is_extended_by(self, name: str) -> bool:
         return len(name) > self._name.tell() and name.startswith(self.name)

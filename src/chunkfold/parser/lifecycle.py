@@ -55,7 +55,6 @@ class Lifecycle:
         self._log = fold.log
         self._recorder: EventRecorder | None = None
         self._observers: Observers | None = None
-        self._last_snapshot = _LastSnapshot(fold)
         self.emitted_output: bool = False
         """Whether output was emitted, in a chunk or an event that was returned or yielded."""
 
@@ -69,9 +68,7 @@ class Lifecycle:
 
         While the stream runs, each access creates a new one, which you can change. After the end there is only one.
         """
-        if self.end is None:
-            return self._fold.snapshot
-        return self._last_snapshot()
+        return self._fold.snapshot if self.end is None else self._fold.last_snapshot()
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -243,7 +240,7 @@ class Lifecycle:
             add_headers(error, self._headers)
         if self._log.refused is not None and isinstance(error, InvalidStreamError) and error.rule is None:
             error.rule = self._log.refused.rule
-        error.snapshot = self.snapshot if self.end is None else self._last_snapshot
+        error.snapshot = self.snapshot if self.end is None else self._fold.last_snapshot
         error.emitted_output = self.emitted_output
         return error
 
@@ -307,19 +304,6 @@ class Lifecycle:
         """Notify the observers; everything that they can read is up to date."""
         if self._observers is not None:
             self._observers.notify(self._fold.chunks, has_ended=self.end is not None)
-
-
-class _LastSnapshot:
-    """Make the snapshot of a stream that ended, when it is first needed: it may be large. Its error shares it."""
-
-    def __init__(self, fold: StreamFold) -> None:
-        self._fold = fold
-        self._made: dict[str, ChatCompletion] = {}
-
-    def __call__(self) -> ChatCompletion:
-        if not self._made:  # of two threads that make one, the first sets it
-            self._made.setdefault("snapshot", self._fold.snapshot)
-        return self._made["snapshot"]
 
 
 def _brings_output(item: object) -> bool:
