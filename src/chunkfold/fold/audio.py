@@ -17,7 +17,7 @@ from chunkfold.models.base import validate_leniently, with_unknown
 from chunkfold.models.chunk import ChoiceDeltaAudio
 from chunkfold.models.shared import ChatCompletionAudio
 
-_NO_BLANKS: Final = str.maketrans("", "", string.whitespace)  # some encoders break their lines
+_BLANKS: Final = str.maketrans("", "", string.whitespace)
 
 
 class Audio:
@@ -44,7 +44,7 @@ class Audio:
             piece = data
             if _decoded(piece) is None:
                 log.note(anomalies.AUDIO_NOT_BASE64)
-                piece = piece.translate(_NO_BLANKS)
+                piece = _without_blanks(piece)
                 self._is_cut |= _decoded(piece) is None
             self._pieces.append(piece)
         self.transcript.write(transcript)
@@ -74,10 +74,15 @@ class AudioDecoder:
         """The bytes that a piece completes."""
         if not self._rest and (data := _decoded(piece)) is not None:
             return data
-        text = self._rest + piece.translate(_NO_BLANKS)
+        text = self._rest + _without_blanks(piece)
         whole = len(text) - len(text) % 4
         self._rest = text[whole:]
         return _decoded(text[:whole]) or b""
+
+
+def _without_blanks(piece: str) -> str:
+    """Base64 without the ends of the lines that some encoders break it into; only ASCII can be base64."""
+    return piece.translate(_BLANKS) if piece.isascii() else piece
 
 
 def _decoded(text: str) -> bytes | None:
