@@ -22,7 +22,8 @@ _ITEM: Final = re.compile(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)
 # Characters that make Python keep four bytes for each one of their text, as they are and escaped.
 _WIDE_BYTE: Final = rb"\xf0-\xf4"
 _WIDE_PAIR: Final = rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]"
-_WIDE: Final = (re.compile(rb"[%b]" % _WIDE_BYTE), re.compile(_WIDE_PAIR, re.DOTALL))
+_WIDE_BYTES: Final = tuple(bytes([lead]) for lead in range(0xF0, 0xF5))
+_HAS_WIDE_PAIR: Final = re.compile(_WIDE_PAIR, re.DOTALL)
 # Everything up to the next string with such a character, and that string; or up to the end, as in `_ITEM`.
 _WIDE_STRING: Final = re.compile(
     rb'(?:[^"]++|"[^"\\%(byte)b]*+(?:(?!%(pair)b)\\[^%(byte)b][^"\\%(byte)b]*+)*+(?:"|\\?\Z))*+'
@@ -53,7 +54,8 @@ def is_wide(data: bytes) -> bool:
 
     Looked for quickly: half a pair behind an escaped backslash and `ud83d` is taken for one.
     """
-    return any(wide.search(data) for wide in _WIDE)
+    # One search for each byte takes a tenth of one search for all of them.
+    return any(lead in data for lead in _WIDE_BYTES) or _HAS_WIDE_PAIR.search(data) is not None
 
 
 def has_more_wide_text(data: bytes, most: int) -> bool:
