@@ -24,7 +24,11 @@ def well_formed(text: str) -> str:
 
 def make_well_formed(holder: Any, key: str | int) -> None:
     """Change a text in an object or a list as `well_formed` does. If nothing else refers to it, it is freed first."""
-    if _is_split(holder[key]):
+    if not _is_split(holder[key]):
+        return
+    if len(holder[key]) <= _SLICE:
+        holder[key] = _joined(holder[key])
+    else:
         parts = [*_slices(holder[key])]
         holder[key] = REPLACEMENT
         for place, part in enumerate(parts):
@@ -64,8 +68,9 @@ def scrub(value: Any) -> Any:
     Nothing is copied, since a text may be as large as an event, and take four times its bytes.
     """
     whole = [value]
-    scrub_keys(whole)
     for holder in containers_in(whole):
+        if is_object(holder):
+            _scrub_own_keys(holder)
         for key in places_in(holder):
             if isinstance(holder[key], str):
                 make_well_formed(holder, key)
@@ -75,7 +80,11 @@ def scrub(value: Any) -> Any:
 def scrub_keys(value: Any) -> None:
     """Change the JSON value so that no key of an object has a surrogate."""
     for holder in filter(is_object, containers_in(value)):
-        if any(map(_is_split, holder)):
-            items = [(well_formed(key), item) for key, item in holder.items()]
-            holder.clear()
-            holder.update(items)
+        _scrub_own_keys(holder)
+
+
+def _scrub_own_keys(fields: dict[str, Any]) -> None:
+    if any(map(_is_split, fields)):
+        items = [(well_formed(key), item) for key, item in fields.items()]
+        fields.clear()
+        fields.update(items)

@@ -130,7 +130,12 @@ def containers_in(value: Any) -> Iterator[Any]:
     while unseen:
         holder = unseen.pop()
         yield holder
-        unseen += [item for item in contents_of(holder) if isinstance(item, (dict, list))]
+        unseen += [item for item in values_in(holder) if isinstance(item, (dict, list))]
+
+
+def values_in(holder: Any) -> Iterable[Any]:
+    """The values of an object, or the items of a list."""
+    return holder.values() if is_object(holder) else holder
 
 
 def contents_of(holder: Any) -> Iterable[Any]:

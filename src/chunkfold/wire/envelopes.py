@@ -243,19 +243,22 @@ def other_api_object(fields: dict[str, Any]) -> str | None:
     return "the legacy completions API (/completions)" if is_legacy else None
 
 
-def message_of(value: Any, levels: int = 4) -> str | None:
-    """The words in a string, a list of messages (FastAPI's `detail`) or an object, a few levels deep."""
+def message_of(value: Any, levels: int = 4, most: int = _MOST_JOINED) -> str | None:
+    """The words in a string, a list of messages (FastAPI's `detail`) or an object, a few levels deep.
+
+    `most` messages of a list are joined, of a list in it a tenth. No more than twice as many items are read.
+    """
     if isinstance(value, str):
         return value or None
     if levels and is_list(value):
-        texts = filter(None, (message_of(item, levels - 1) for item in value))
-        return "; ".join(text[:LONGEST_JOINED] for text in islice(texts, _MOST_JOINED)) or None
+        texts = filter(None, (message_of(item, levels - 1, max(most // 10, 1)) for item in value[: 2 * most]))
+        return "; ".join(text[:LONGEST_JOINED] for text in islice(texts, most)) or None
     if is_object(value):
-        return first_message(value, levels - 1) if levels else None
+        return first_message(value, levels - 1, most) if levels else None
     return None if value is None or value is True else excerpt(value)
 
 
-def first_message(fields: dict[str, Any], levels: int = 4) -> str | None:
+def first_message(fields: dict[str, Any], levels: int = 4, most: int = _MOST_JOINED) -> str | None:
     """The words under the first of the names that has any."""
-    found = (message_of(fields[name], levels) for name in _MESSAGE_NAMES if fields.get(name))
+    found = (message_of(fields[name], levels, most) for name in _MESSAGE_NAMES if fields.get(name))
     return next(filter(None, found), None)

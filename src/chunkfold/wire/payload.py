@@ -147,11 +147,13 @@ def _take_error(event: ServerSentEvent, raw: Any, payload: Payload, *, unambiguo
     The chunk keeps halves of characters, which may be joined, but not in a large event: the chunk and the error would
     each have a text of their own.
     """
-    if len(event.data) > _LARGE:
+    is_split, is_large = b"\\u" in event.data, len(event.data) > _LARGE  # only escapes are halves
+    if is_split and is_large:
         raw = scrub(raw)
     if is_object(raw) and (chunk := chunk_beside(raw)) is not None:
         take_chunk(event, chunk, payload)  # a copy: repairs change it, and the error shows it
-    raw = scrub(raw)
+    if is_split and not is_large:
+        raw = scrub(raw)
     payload.error = api_error(error_value(raw, unambiguous=unambiguous), raw)
 
 
@@ -185,7 +187,8 @@ def _take_json(event: ServerSentEvent, payload: Payload) -> None:
 def _take_broken(event: ServerSentEvent, problem: str, payload: Payload) -> None:
     event = raw_data.without_splice(event)
     data, is_foreign = event.data, raw_data.is_foreign(event)
-    if raw_data.holds_several(data) or raw_data.ends_in_error(data) or (is_foreign and raw_data.has_chunk_line(data)):
+    # The last line first: the first one of data that an error ends may be large.
+    if raw_data.ends_in_error(data) or raw_data.holds_several(data) or (is_foreign and raw_data.has_chunk_line(data)):
         _take_several(event, payload)
     elif raw_data.is_broken_error(data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))

@@ -10,7 +10,17 @@ from typing import Any, Final
 
 from chunkfold import anomalies
 from chunkfold.errors import exceeded
-from chunkfold.json_text.values import Path, dotted, is_container, is_integer, is_list, is_object, objects_in, size_of
+from chunkfold.json_text.values import (
+    Path,
+    dotted,
+    is_container,
+    is_integer,
+    is_list,
+    is_object,
+    objects_in,
+    size_of,
+    values_in,
+)
 from chunkfold.models.base import WrongType, is_model, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import DRAFT, reasoning_in
@@ -193,9 +203,9 @@ def _drop_deep_values(value: Any, notes: Notes, path: Path, *, is_known: bool = 
 
 def is_too_deep(value: Any) -> bool:
     """Whether a value is nested deeper than 200; level by level, so that no depth is too deep to look at."""
-    level = [value]
+    level = [value] if is_container(value) else []
     for _ in range(_MAX_UNKNOWN_DEPTH):
-        level = [item for part in level for _, item in _items(part) if is_container(item)]
+        level = [item for part in level for item in values_in(part) if isinstance(item, (dict, list))]
         if not level:
             return False
     return True
