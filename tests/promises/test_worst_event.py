@@ -76,3 +76,9 @@ def test_looking_for_wide_characters_costs_a_fraction_of_counting_values() -> No
     data = b'{"a": "%b"}' % (b"a" * 2 * SIZE)
     assert not is_wide(data)
     assert_cheaper(partial(is_wide, data), partial(count_items, data, 1), 0.4)
+
+
+def test_half_characters_cost_little_more_than_whole_ones() -> None:
+    """Was once wrong: a regular expression found and replaced each of them."""
+    halves, whole = (delta(content="?").replace(b"?", each * (SIZE // 7)) for each in (rb"\ud83dx", rb"\u4e00x"))
+    assert_cheaper(partial(parsed, halves), partial(parsed, whole), 2)
