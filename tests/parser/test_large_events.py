@@ -10,7 +10,7 @@ from measured_memory import only_garbage_of_these_tests, traced
 
 from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.parser import event_folder
-from chunkfold.testing import DONE, chunk, delta, fragment
+from chunkfold.testing import DONE, chunk, delta, event, fragment
 from chunkfold.wire import payload, reading
 
 collecting_is_quick = only_garbage_of_these_tests
@@ -259,8 +259,35 @@ def test_an_event_to_repair_that_has_wide_characters_is_read_up_to_a_size(
     parser = parsed(HI + event.replace(wide, b"a" + wide))
     assert (parser.snapshot.text, parser.end) == ("Hi", "invalid")
     assert "expected at most 16 MiB of JSON to repair" in str(parser.error)
-    parser = parsed(event.replace(wide, b"a" * 100 + b"\\ud83d \\ude00"))
+    parser = parsed(event.replace(b"\xff" + wide, b"\x01" + b"a" * 100 + b"\\ud83d \\ude00"))
     assert parser.end == "truncated"
+
+
+def test_an_event_that_is_not_utf8_is_read_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = delta(content="?", a=1).replace(b"?", b"\xff")
+    monkeypatch.setattr(reading, "_LARGEST_WIDE", len(event) - len(b"data: \n\n"))
+    assert parsed(event).snapshot.text == "\ufffd"
+    parser = parsed(HI + event.replace(b"\xff", b"\xffa"))
+    assert (parser.snapshot.text, parser.end) == ("Hi", "invalid")
+    assert "expected at most 16 MiB of JSON to repair" in str(parser.error)
+    assert parsed(event.replace(b"\xff", "\u00e9\u00e9\u00e9".encode())).end == "truncated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "small_error", "large_error"),
+    [
+        (delta(**{"?": 1}), IncompleteStreamError, InvalidChunkError),
+        (event({"error": {"message": "a", "?": 1}}), APIError, APIError),
+    ],
+    ids=["chunk", "error"],
+)
+def test_a_long_key_that_is_not_utf8_takes_at_most_200_mb(
+    body: bytes, small_error: type[ChunkfoldError], large_error: type[ChunkfoldError]
+) -> None:
+    """Was once wrong: U+FFFD takes two bytes in a key, two in a copy of it, and three in UTF-8."""
+    for size, error in ((16 * MIB, small_error), (FULL, large_error)):
+        assert type(assert_at_most_200_mb(body.replace(b"?", b"\xff" * (size - 400))).error) is error
 
 
 def test_a_large_line_that_is_nearly_data_takes_one_copy_more_than_a_comment() -> None:

@@ -17,13 +17,14 @@ Notes = list[tuple[Rule, str]]
 # Of texts with characters such as emoji: Python stores each of their characters in four bytes, in several copies.
 MAX_WIDE_TEXT: Final = 8 * 2**20  # bytes in one event
 _LARGE: Final = 2**20  # bytes; reading what cannot be repaired once more takes eight times as many
-_LARGEST_WIDE: Final = 2**24  # bytes; the text and its values may take four times as many, each
+# Bytes. The text and its values may take four times as many, each; a key that is not UTF-8 takes seven times as many.
+_LARGEST_WIDE: Final = 2**24
 _BEYOND_REPAIR: Final = ("EOF while", "expected ", "trailing ", "key must be ", "invalid escape", "invalid number")
 _NO_JSON: Final = "expected a JSON object, received text that is not JSON"
 TOO_LONG: Final = "expected numbers that the interpreter can read, received more digits"
 _TOO_WIDE: Final = (
-    f"expected at most {_LARGEST_WIDE // 2**20} MiB of JSON to repair, because it has characters of four bytes,"
-    " received more"
+    f"expected at most {_LARGEST_WIDE // 2**20} MiB of JSON to repair, because it has characters of four bytes or is"
+    " not UTF-8, received more"
 )
 _TOO_DEEP: Final = f"expected JSON nested at most {MAX_DEPTH} deep, received deeper"
 
@@ -58,6 +59,8 @@ def _value_of_text(data: bytes, notes: Notes) -> tuple[Any, str]:
     try:
         text = data.decode()
     except UnicodeDecodeError:
+        if len(data) > _LARGEST_WIDE:
+            return None, _TOO_WIDE
         text = data.decode("utf-8", "replace")
         notes.append((anomalies.NOT_UTF8, ""))
     try:
