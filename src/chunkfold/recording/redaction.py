@@ -7,7 +7,7 @@ however it is escaped: by JSON, in a URL, in HTML. Strings in the form of provid
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from html.entities import codepoint2name
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +16,9 @@ from chunkfold.recording.credentials import KEY_PREFIX, secrets_in_request
 from chunkfold.wire.headers import READ_HEADERS, Headers
 
 _LEAST_BEGINNING: Final = 6  # bytes of a secret that the data ends with; fewer are not specific
+# Characters of each secret that are looked for first: a pattern for all of a long one takes a second to compile, and
+# most data has none.
+_BEGINNING: Final = 16
 
 # Response headers that say something about a stream; no others are stored.
 _KEPT_HEADERS: Final = re.compile(
@@ -61,13 +64,21 @@ class Redactor:
     """Overwrites known secrets, and strings that look like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
-        self._known = re.compile(b"|".join(map(_pattern, known))) if known else None
-        self._spellings = [spelling for secret in known for spelling in _spellings(secret)]
+        self._secrets = sorted({secret for secret in secrets if secret}, key=len, reverse=True)
+        self._spellings = [spelling for secret in self._secrets for spelling in _spellings(secret)]
+
+    @cached_property
+    def _beginnings(self) -> re.Pattern[bytes] | None:
+        beginnings = {_ways_to_write(secret[:_BEGINNING]) for secret in self._secrets}
+        return re.compile(b"|".join(sorted(beginnings))) if beginnings else None
+
+    @cached_property
+    def _known(self) -> re.Pattern[bytes]:
+        return re.compile(b"|".join(map(_pattern, self._secrets)))
 
     def clean(self, data: bytes) -> bytes:
         """The data with stars in place of every secret, of the same length; the data may end within a secret."""
-        if self._known is not None:
+        if self._beginnings is not None and self._beginnings.search(data):
             data = self._known.sub(_stars, data)
         data = _LOOKS_SECRET.sub(_stars, data)
         begun = max((_length_begun(spelling, data) for spelling in self._spellings), default=0)
@@ -79,13 +90,18 @@ class Redactor:
 
 
 def _pattern(secret: str) -> bytes:
-    pattern = b"".join(map(_ways_to_write, secret))
+    pattern = _ways_to_write(secret)
     # A number is none within a longer one, such as a time.
     return rb"(?<![\d.])" + pattern + rb"(?![\d.])" if secret.isascii() and secret.isdigit() else pattern
 
 
+def _ways_to_write(text: str) -> bytes:
+    """A pattern for a text in which each character is written in any way."""
+    return b"".join(map(_ways_to_write_one, text))
+
+
 @cache
-def _ways_to_write(character: str) -> bytes:
+def _ways_to_write_one(character: str) -> bytes:
     """A pattern for a character, unescaped or escaped by JSON, a URL or HTML, also nested."""
     code, data = ord(character), character.encode("utf-8", "surrogatepass")
     units = character.encode("utf-16-be", "surrogatepass")
