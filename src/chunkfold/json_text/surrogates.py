@@ -15,6 +15,8 @@ _NONCHARACTER: Final = "\U0010ffff"  # which texts do not have
 
 def well_formed(text: str) -> str:
     """The text with split pairs joined and lone surrogates as U+FFFD; the same text where it has none."""
+    if len(text) <= _SLICE:
+        return _joined(text) if _is_split(text) else text
     holder = [text]
     make_well_formed(holder, 0)
     return holder[0]
@@ -22,11 +24,9 @@ def well_formed(text: str) -> str:
 
 def make_well_formed(holder: Any, key: str | int) -> None:
     """Change a text in an object or a list as `well_formed` does. If nothing else refers to it, it is freed first."""
-    if not _is_split(holder[key]):
-        return
     if len(holder[key]) <= _SLICE:
-        holder[key] = _joined(holder[key])
-    else:
+        holder[key] = well_formed(holder[key])
+    elif _is_split(holder[key]):
         parts = [*_slices(holder[key])]
         holder[key] = REPLACEMENT
         for place, part in enumerate(parts):
