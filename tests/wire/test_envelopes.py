@@ -372,6 +372,7 @@ NO_ERRORS = [
     pytest.param({"choices": [], "code": 0, "message": "ok"}, id="a good code beside a message, no choices"),
     pytest.param({"choices": [], "code": 500, "usage": {"total_tokens": 3}}, id="a code beside usage, no choices"),
     pytest.param({"choices": [], "message": "a notice"}, id="a message, no choices"),
+    pytest.param({"choices": [], "message": "a notice", "type": "system"}, id="a message of a type, no choices"),
     pytest.param({"choices": [], "success": True, "errors": []}, id="success, no choices"),
     pytest.param({"error_message": "ok", "success": True}, id="success beside error_message"),
     pytest.param({"error_message": ["x"]}, id="an error_message that is no text"),

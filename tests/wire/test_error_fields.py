@@ -404,6 +404,7 @@ STATUSES = {
     "true": ({"error": {"code": True}}, None),
     "a status line": ({"error": {"code": "429 Too Many Requests"}}, ANY),
     "an unknown word": ({"error": {"code": "no_such_word"}}, None),
+    "a word that is no error's without its end": ({"error": {"message": "x", "type": "system"}}, None),
     "no words": ({"error": {"code": ["rate_limit"], "type": {}}}, None),
     "a message is no code": ({"error": "rate_limit_exceeded"}, None),
 }  # fmt: skip

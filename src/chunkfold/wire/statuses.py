@@ -42,7 +42,9 @@ def status_of(value: Any, raw: Any) -> int | None:
 def _status_of_word(word: str) -> int | None:
     # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
     first = re.split("[.:]", word, maxsplit=1)[0]
-    return _WORD_STATUS.get(_normalised(word)) or _WORD_STATUS.get(_normalised(first))
+    words = (_normalised(word), _normalised(first))
+    spellings = (spelling for one in words for spelling in (one, one.removesuffix("error")))
+    return next((_WORD_STATUS[spelling] for spelling in spellings if spelling in _WORD_STATUS), None)
 
 
 def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
@@ -54,8 +56,8 @@ def _words(parts: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _normalised(word: str) -> str:
-    """`RateLimitError`, `rate_limit_error` and `rate-limit` are one word."""
-    return "".join(filter(str.isalnum, word.lower())).removesuffix("exception").removesuffix("error")
+    """`RateLimitException`, `rate_limit` and `rate-limit` are one word."""
+    return "".join(filter(str.isalnum, word.lower())).removesuffix("exception")
 
 
 def code_of(value: Any) -> int:
@@ -73,7 +75,7 @@ def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Volcengine, Groq,
 # Together, OpenRouter, xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built
-# from one-api.
+# from one-api. Those that end in `error` here mean nothing without it; others may have it at their end.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -85,7 +87,7 @@ _WORD_STATUS: Final = _by_word(
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance"
         " billing_insufficient_balance failed_operation.resource_pack_exhausted"
         " failed_operation.free_resource_pack_exhausted failed_operation.service_stop_arrears",
-        403: "permission permission_denied forbidden access_denied insufficient_user_quota account_overdue",
+        403: "permission permission_denied forbidden access_denied insufficient_user_quota account_overdue_error",
         404: "not_found model_not_found resource_not_found resource_does_not_exist model_not_loaded",
         408: "request_timeout model_timeout",
         409: "conflict aborted",
@@ -112,14 +114,14 @@ _WORD_STATUS: Final = _by_word(
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
-        " bad_response empty_response aws_invoke failed_operation.engine_server_error system model_service_failed"
-        " rewrite_failed response_timeout internal_service",
+        " bad_response empty_response aws_invoke failed_operation.engine_server_error system_error model_service_failed"
+        " rewrite_failed response_timeout internal_service_error",
         502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed"
         " streaming",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
         " model_overloaded server_overloaded provider_overloaded provider_unavailable insufficient_system_resource"
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
-        " the_service_is_currently_unavailable channel_no_available_key model_serving model_unavailable",
+        " the_service_is_currently_unavailable channel_no_available_key model_serving_error model_unavailable",
         504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
         " gateway_stream_timeout channel_response_time_exceeded failed_operation.engine_request_timeout",
     }
