@@ -98,7 +98,7 @@ def summed(delta: Any, summary: Any) -> dict[str, Any]:
     return {**chunk(delta), "reasoning_summary": summary}
 
 
-def flagged(content: str, signature: Any, **more: Any) -> bytes:
+def flagged(content: Any, signature: Any, **more: Any) -> bytes:
     """A whole completion of Gemini with a content that is flagged as a thought."""
     message = {
         "role": "assistant",
@@ -242,6 +242,12 @@ QUIRKS: dict[str, list[Case]] = {
                 ("</thought>Hi", SIGNED, {}, "</thought>Hi", None), ("<thought></thought>Hi", {}, {}, "Hi", None),
                 ("<thought>Hm.", SIGNED, {}, "", "Hm."), ("<thought>", SIGNED, {}, "", None), ("Hm.", {}, {}, "", "Hm."),
                 ("<thought>a</thought>Hi", {}, {"reasoning_content": "Hm."}, "Hi", "Hm."))),
+        Case("a whole completion with a thought, as an event", event(flagged("<thought>Hm.</thought>Hi", {}).decode()) + DONE,
+            rules="CF206 CF207", has={"choices.0.message.reasoning": "Hm."}),
+        Case("a whole message with a thought after its deltas", stream(chunk({"content": "Hi"}),
+            json.loads(flagged("<thought>Hm.</thought>Hi", {}))), rules="CF206 CF207 CF504",
+            has={"choices.0.message.reasoning": "Hm."}),
+        Case("a number beside the signature of a thought", flagged(5, SIGNED), "5", rules="CF109 CF223"),
         *(Case(f"a summary beside {delta}", stream(summed(delta, {"content": "A"}), HI_CHUNK),
             has={"choices.0.message.reasoning": reasoning, "model_extra": {"reasoning_summary": {"content": "A"}}})
             for delta, reasoning in (

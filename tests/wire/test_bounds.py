@@ -13,7 +13,7 @@ from wire_events import SLOW, A, call, calls, chunk, compact, dumped, noted, par
 
 from chunkfold import APIError, InvalidChunkError, LimitExceededError, ServerSentEvent, parse_payload
 from chunkfold.testing import HEAD, sse
-from chunkfold.wire import bodies, reading, repairs
+from chunkfold.wire import reading, repairs
 
 
 def deep(levels: int) -> Any:
@@ -149,8 +149,8 @@ def test_what_spells_a_number_under_an_unknown_key_is_kept_as_it_is() -> None:
 @pytest.mark.parametrize("most", [2**12, pytest.param(2**21, marks=pytest.mark.slow)])
 def test_arguments_that_come_as_a_value_are_bounded(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text they take several times as much memory as they were sent in."""
-    assert repairs.MAX_ARGUMENTS_VALUES == 2**21
-    monkeypatch.setattr(repairs, "MAX_ARGUMENTS_VALUES", most)
+    assert repairs.MAX_VALUES_AS_TEXT == 2**21
+    monkeypatch.setattr(repairs, "MAX_VALUES_AS_TEXT", most)
 
     def fragment(characters: int) -> bytes:
         arguments = {"a": "\x01" * (characters - 2)}  # the object and its key count one each
@@ -171,7 +171,7 @@ def test_arguments_that_come_as_a_value_are_bounded(most: int, monkeypatch: pyte
 
 def test_numbers_where_a_call_has_text_are_bounded_by_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Printing an integer takes the square of its digits."""
-    monkeypatch.setattr(repairs, "MAX_ARGUMENTS_VALUES", repairs.MAX_ARGUMENTS_VALUES // 50)
+    monkeypatch.setattr(repairs, "MAX_VALUES_AS_TEXT", repairs.MAX_VALUES_AS_TEXT // 50)
 
     def error_of(calls: list[Any]) -> Any:
         return parse(compact(chunk({"tool_calls": calls}))).error
@@ -185,20 +185,36 @@ def test_numbers_where_a_call_has_text_are_bounded_by_their_digits(monkeypatch: 
     assert many_ids.limit == many_arguments.limit == "max_arguments_values"
 
 
-@each_case(("digits", "numbers", "is_read"), [(4300, 1, True), (4300, 4, False), (640, 1, False)])
-def test_a_content_that_is_an_object_is_bounded(
-    digits: int, numbers: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+@each_case(
+    ("digits", "numbers", "choices", "is_read"),
+    [(4300, 1, 1, True), (4300, 4, 1, False), (4300, 2, 2, False), (640, 1, 1, False)],
+)
+def test_contents_that_are_objects_are_bounded(
+    digits: int, numbers: int, choices: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A larger one is refused as in a chunk, and so is one that the interpreter does not print."""
-    monkeypatch.setattr(bodies, "MAX_ARGUMENTS_VALUES", 5000)
+    """Larger ones are refused as in a chunk, and so is one that the interpreter does not print."""
+    monkeypatch.setattr(repairs, "MAX_VALUES_AS_TEXT", 5000)
     content = b'{"a":[%b]}' % b",".join([b"9" * 4000] * numbers)
+    choice = b'{"message":{"content":%b},"finish_reason":"stop"}' % content
     sys.set_int_max_str_digits(digits)
     try:
-        parser = parsed(b'{"choices":[{"message":{"content":%b},"finish_reason":"stop"}]}' % content)
+        parser = parsed(b'{"choices":[%b]}' % b",".join([choice] * choices))
     finally:
         sys.set_int_max_str_digits(4300)
     assert (parser.snapshot.text == content.decode()) is is_read
     assert is_read or "expected a string or a list of parts, received dict" in str(parser.error)
+
+
+@each_case(("digits", "is_read"), [(4300, True), (640, False)])
+def test_a_content_that_is_a_number_is_read_if_the_interpreter_prints_it(digits: int, is_read: bool) -> None:
+    number = int("9" * 4000)
+    event = compact(chunk({"content": number}))
+    sys.set_int_max_str_digits(digits)
+    try:
+        error = parse(event).error
+    finally:
+        sys.set_int_max_str_digits(4300)
+    assert (error is None) is is_read
 
 
 @each_case("tail", [b"", b"\\x", b'"', b'",}', b'"]', b'","b":01}', b'",b:1}', b'""b":1}', b'"} x'])

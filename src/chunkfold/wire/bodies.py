@@ -1,7 +1,6 @@
 """Parse a body that is not an event stream: a whole completion, an error, or the body of a refused response."""
 
 import re
-from contextlib import suppress
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -9,22 +8,15 @@ from chunkfold.arguments import check_count, check_instance
 from chunkfold.errors import APIStatusError, exceeded
 from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, ServerSentEvent
-from chunkfold.json_text.values import is_list, is_object, size_of
+from chunkfold.json_text.values import is_list, is_object, objects_in
 from chunkfold.models.chunk import CHUNK_OBJECT
-from chunkfold.models.content import (
-    CLOSING_THOUGHT_TAG,
-    OPENING_THOUGHT_TAG,
-    is_thought,
-    reasoning_in,
-    without_thought_flag,
-)
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import GivenHeaders, Headers
 from chunkfold.wire.payload import Payload, take_chunk, take_object
 from chunkfold.wire.raw_data import DATA, before_done, error_comment, value_of
-from chunkfold.wire.reading import Notes, read_json, unwrapped
-from chunkfold.wire.repairs import MAX_ARGUMENTS_VALUES, json_text
+from chunkfold.wire.reading import read_json, unwrapped
+from chunkfold.wire.repairs import read_contents, split_thought
 
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes of the body of a refused response
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
@@ -53,7 +45,12 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
     if not is_completion or not is_list(choices) or other_api_object(value):
         return None
     payload.notes.append((anomalies.WHOLE_COMPLETION, ""))
-    chunk = {**value, "object": CHUNK_OBJECT, "choices": [_with_delta(choice, payload.notes) for choice in choices]}
+    messages = [message for choice in objects_in(choices) if is_object(message := choice.get("message"))]
+    # An object is the answer that Workers AI gives in JSON mode. In a chunk it could also be a part of the content.
+    read_contents(messages, (dict, int, float), payload.notes)
+    for message in messages:
+        split_thought(message)
+    chunk = {**value, "object": CHUNK_OBJECT, "choices": [_with_delta(choice) for choice in choices]}
     take_chunk(event, chunk, payload)
     return payload
 
@@ -79,12 +76,8 @@ def _without_rest(body: bytes) -> bytes:
     return before if before.endswith((b"}", b"]")) else body  # else the colon is one within the JSON
 
 
-def _with_delta(choice: Any, notes: Notes) -> Any:
-    """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index.
-
-    A content that is an object is the answer that Workers AI gives in JSON mode. In a chunk, where it could also be a
-    part of the content, it is refused.
-    """
+def _with_delta(choice: Any) -> Any:
+    """A completion's choice as a chunk's: its message is the delta, its tool calls get their places as index."""
     if not is_object(choice) or not is_object(choice.get("message")):
         return choice
     fields = dict(choice)
@@ -93,33 +86,7 @@ def _with_delta(choice: Any, notes: Notes) -> Any:
         delta["tool_calls"] = [
             {**call, "index": place} if is_object(call) else call for place, call in enumerate(calls)
         ]
-    if is_object(content := delta.get("content")) and size_of(content) <= MAX_ARGUMENTS_VALUES:
-        with suppress(ValueError):  # an object that cannot be printed is refused too
-            delta["content"] = json_text(content)
-            notes.append((anomalies.CONTENT_NOT_TEXT, "an object"))
-    if is_thought(delta):
-        _split_thought(delta)
     return {**fields, "delta": delta}
-
-
-def _split_thought(message: dict[str, Any]) -> None:
-    """Take the thought out of a content that is flagged as one, if more than the thought is in it.
-
-    Gemini flags a whole message with a thought: its content is the thought, in tags, and the text, or the text alone
-    beside the thought's signature.
-    """
-    content, extra = message["content"], message["extra_content"]
-    if content.startswith(OPENING_THOUGHT_TAG):
-        thought, closing, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
-        if not closing:
-            return
-    elif extra["google"].get("thought_signature"):
-        thought, text = "", content
-    else:
-        return
-    message |= {"content": text, "extra_content": without_thought_flag(extra)}
-    if thought and not reasoning_in(message):
-        message["reasoning"] = thought
 
 
 def is_compressed(body: bytes) -> bool:

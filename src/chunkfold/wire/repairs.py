@@ -6,6 +6,7 @@ guessing is refused, with a message that has the expected and the received value
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from chunkfold import anomalies
@@ -23,7 +24,14 @@ from chunkfold.json_text.values import (
 )
 from chunkfold.models.base import WrongType, is_model, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
-from chunkfold.models.content import DRAFT, reasoning_in
+from chunkfold.models.content import (
+    CLOSING_THOUGHT_TAG,
+    DRAFT,
+    OPENING_THOUGHT_TAG,
+    is_thought,
+    reasoning_in,
+    without_thought_flag,
+)
 from chunkfold.wire.reading import TOO_LONG, Notes
 
 AUDIO_MODALITY: Final = "audio"
@@ -32,9 +40,9 @@ DIFFUSION: Final = "diffusion_meta"
 SUMMARY: Final = "reasoning_summary"
 """Inception's field beside the choices, with a summary of the reasoning as its `content`."""
 _MAX_UNKNOWN_DEPTH: Final = 200
-# Characters of an event's arguments, and ids of calls, that are not text, and of a content that is an object. As text,
-# each may take 24 bytes instead of one, and an integer takes the square of its digits to print.
-MAX_ARGUMENTS_VALUES: Final = 2**21
+# Characters of an event's arguments and ids of calls that are not text, and of its contents that are not. As text, each
+# may take 24 bytes instead of one, and an integer takes the square of its digits to print.
+MAX_VALUES_AS_TEXT: Final = 2**21
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"function", "custom", "name", "arguments", "input"})
@@ -50,7 +58,8 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     """
     has_deep_values = is_too_deep(fields)
     _drop_empty_values(fields, notes)
-    _read_contents(fields, notes)
+    read_contents(_messages(fields), (int, float), notes)
+    _split_thoughts(fields)
     _move_contents(fields, notes)
     _move_summary(fields)
     _repair_calls(fields, notes)
@@ -99,12 +108,45 @@ def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
                 notes.append((anomalies.WRONG_TYPE, f"delta: expected an object, received {type(delta).__name__}"))
 
 
-def _read_contents(fields: dict[str, Any], notes: Notes) -> None:
-    """A content that is a number or a truth value becomes its JSON text."""
-    for part in _messages(fields):
-        if isinstance(content := part.get("content"), (int, float)):
-            part["content"] = json_text(content)
+def read_contents(messages: list[dict[str, Any]], kinds: tuple[type, ...], notes: Notes) -> None:
+    """Contents of these kinds become their JSON text; what is too large to print stays, and is refused."""
+    found = [message for message in messages if isinstance(message.get("content"), kinds)]
+    if size_of([message["content"] for message in found]) > MAX_VALUES_AS_TEXT + 1:  # the list itself is one
+        return
+    for message in found:
+        content = message["content"]
+        with suppress(ValueError):
+            message["content"] = _json_text(content)
             notes.append((anomalies.CONTENT_NOT_TEXT, type(content).__name__))
+
+
+def _split_thoughts(fields: dict[str, Any]) -> None:
+    """Split the thoughts of messages without a delta, which are whole."""
+    for choice in objects_in(fields.get("choices")):
+        if "delta" not in choice and is_object(message := choice.get("message")):
+            split_thought(message)
+
+
+def split_thought(message: dict[str, Any]) -> None:
+    """Take the thought out of a whole message's content that is flagged as one, if more than the thought is in it.
+
+    Gemini flags a whole message with a thought: its content is the thought, in tags, and the text, or the text alone
+    beside the thought's signature.
+    """
+    if not is_thought(message):
+        return
+    content, extra = message["content"], message["extra_content"]
+    if content.startswith(OPENING_THOUGHT_TAG):
+        thought, closing, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
+        if not closing:
+            return
+    elif extra["google"].get("thought_signature"):
+        thought, text = "", content
+    else:
+        return
+    message |= {"content": text, "extra_content": without_thought_flag(extra)}
+    if thought and not reasoning_in(message):
+        message["reasoning"] = thought
 
 
 def _messages(fields: dict[str, Any]) -> list[dict[str, Any]]:
@@ -146,11 +188,11 @@ def _move_summary(fields: dict[str, Any]) -> None:
 def _repair_calls(fields: dict[str, Any], notes: Notes) -> None:
     """Ids and arguments that are not text become their JSON text; empty arguments stay raw, for the fold to judge."""
     places = [place for part in _messages(fields) for place in _values_in_calls(part, notes)]
-    if size_of([holder[key] for holder, key in places]) > MAX_ARGUMENTS_VALUES + 1:  # the list itself is one
-        raise exceeded("max_arguments_values", MAX_ARGUMENTS_VALUES)
+    if size_of([holder[key] for holder, key in places]) > MAX_VALUES_AS_TEXT + 1:  # the list itself is one
+        raise exceeded("max_arguments_values", MAX_VALUES_AS_TEXT)
     for holder, key in places:
         if holder[key] not in ({}, []):
-            holder[key] = json_text(holder[key])
+            holder[key] = _json_text(holder[key])
         is_id = key == "id"
         notes.append((anomalies.CALL_ID_NOT_TEXT, f"id {holder[key]}") if is_id else (anomalies.ARGUMENTS_OBJECT, ""))
 
@@ -172,7 +214,7 @@ def _values_in_calls(part: dict[str, Any], notes: Notes) -> Iterator[tuple[dict[
             yield function, "arguments"
 
 
-def json_text(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """The JSON text of a value.
 
     Raises:
