@@ -231,6 +231,10 @@ QUIRKS: dict[str, list[Case]] = {
             text, rules="CF109 CF223", has=HAS_USAGE) for text in ('{"n":1,"a":["é"]}', "{}", "0.5")),
         Case("pieces of text that are JSON (Workers AI)", deltas(
             *({"content": text} for text in ("[", 1, "]", -0.005, True, None))), text="[1]-0.005true", rules="CF223"),
+        Case("numbers in each choice, and in a whole message", stream(
+            head(choices=[{"index": at, "delta": {"content": at}, "finish_reason": "stop"} for at in (0, 1)]),
+            head(choices=[{"index": 2, "message": {"role": "assistant", "content": 2}, "finish_reason": "stop"}])), "0",
+            rules="CF207 CF223 CF504", has={"choices.1.message.content": "1", "choices.2.message.content": "2"}),
         Case("a draft that is a number", stream(diffused({"content": 1}, 0), diffused({"content": "Hi"}, 1, "stop")),
             rules="CF222 CF223 CF504"),
         *(Case(f"a whole completion with a thought (Gemini): {content}", flagged(content, signature, **more), text,
@@ -241,7 +245,9 @@ QUIRKS: dict[str, list[Case]] = {
                 ("<thought>a</thought>b</thought>", {}, {}, "b</thought>", "a"), ("Hi", SIGNED, {}, "Hi", None),
                 ("</thought>Hi", SIGNED, {}, "</thought>Hi", None), ("<thought></thought>Hi", {}, {}, "Hi", None),
                 ("<thought>Hm.", SIGNED, {}, "", "Hm."), ("<thought>", SIGNED, {}, "", None), ("Hm.", {}, {}, "", "Hm."),
-                ("<thought>a</thought>Hi", {}, {"reasoning_content": "Hm."}, "Hi", "Hm."))),
+                *(("<thought>a</thought>Hi", {}, {name: "Hm."}, "Hi", "Hm.") for name in ("reasoning", "reasoning_content")))),
+        Case("a whole completion with a signature, but no thought", flagged("<thought>Hi", {"thought": False, **SIGNED}),
+            "<thought>Hi", rules="CF109", has={"choices.0.message.reasoning": None}),
         Case("a whole completion with a thought, as an event", event(flagged("<thought>Hm.</thought>Hi", {}).decode()) + DONE,
             rules="CF206 CF207", has={"choices.0.message.reasoning": "Hm."}),
         Case("a whole message with a thought after its deltas", stream(chunk({"content": "Hi"}),

@@ -128,7 +128,7 @@ def _split_thoughts(fields: dict[str, Any]) -> None:
 
 
 def split_thought(message: dict[str, Any]) -> None:
-    """Take the thought out of a whole message's content that is flagged as one, if more than the thought is in it.
+    """Take the thought out of a whole message's content that is flagged as one, unless all of it is the thought.
 
     Gemini flags a whole message with a thought: its content is the thought, in tags, and the text, or the text alone
     beside the thought's signature.
@@ -137,9 +137,7 @@ def split_thought(message: dict[str, Any]) -> None:
         return
     content, extra = message["content"], message["extra_content"]
     if content.startswith(OPENING_THOUGHT_TAG):
-        thought, closing, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
-        if not closing:
-            return
+        thought, _, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
     elif extra["google"].get("thought_signature"):
         thought, text = "", content
     else:
