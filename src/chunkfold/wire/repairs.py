@@ -40,8 +40,8 @@ DIFFUSION: Final = "diffusion_meta"
 SUMMARY: Final = "reasoning_summary"
 """Inception's field beside the choices, with a summary of the reasoning as its `content`."""
 _MAX_UNKNOWN_DEPTH: Final = 200
-# Characters of an event's arguments and ids of calls that are not text, and of its contents that are not. As text, each
-# may take 24 bytes instead of one, and an integer takes the square of its digits to print.
+# Characters of an event's arguments and ids of calls that are not text, and of a body's contents that are objects. As
+# text, each may take 24 bytes instead of one, and an integer takes the square of its digits to print.
 MAX_VALUES_AS_TEXT: Final = 2**21
 # What a chunk is about: a wrong type here is an error, elsewhere the value is kept raw.
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
@@ -109,9 +109,10 @@ def _drop_empty_values(fields: dict[str, Any], notes: Notes) -> None:
 
 
 def read_contents(messages: list[dict[str, Any]], kinds: tuple[type, ...], notes: Notes) -> None:
-    """Contents of these kinds become their JSON text; what is too large to print stays, and is refused."""
+    """Contents of these kinds become their JSON text; objects that are too large to print stay, and are refused."""
     found = [message for message in messages if isinstance(message.get("content"), kinds)]
-    if size_of([message["content"] for message in found]) > MAX_VALUES_AS_TEXT + 1:  # the list itself is one
+    objects = [message["content"] for message in found if is_object(message["content"])]
+    if size_of(objects) > MAX_VALUES_AS_TEXT + 1:  # the list itself is one
         return
     for message in found:
         content = message["content"]
