@@ -248,11 +248,6 @@ QUIRKS: dict[str, list[Case]] = {
                 *(("<thought>a</thought>Hi", {}, {name: "Hm."}, "Hi", "Hm.") for name in ("reasoning", "reasoning_content")))),
         Case("a whole completion with a signature, but no thought", flagged("<thought>Hi", {"thought": False, **SIGNED}),
             "<thought>Hi", rules="CF109", has={"choices.0.message.reasoning": None}),
-        Case("a whole completion with a thought, as an event", event(flagged("<thought>Hm.</thought>Hi", {}).decode()) + DONE,
-            rules="CF206 CF207", has={"choices.0.message.reasoning": "Hm."}),
-        Case("a whole message with a thought after its deltas", stream(chunk({"content": "Hi"}),
-            json.loads(flagged("<thought>Hm.</thought>Hi", {}))), rules="CF206 CF207 CF504",
-            has={"choices.0.message.reasoning": "Hm."}),
         Case("a number beside the signature of a thought", flagged(5, SIGNED), "5", rules="CF109 CF223"),
         *(Case(f"a summary beside {delta}", stream(summed(delta, {"content": "A"}), HI_CHUNK),
             has={"choices.0.message.reasoning": reasoning, "model_extra": {"reasoning_summary": {"content": "A"}}})

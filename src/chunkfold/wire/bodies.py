@@ -10,13 +10,20 @@ from chunkfold.event_stream.decoder import EventStreamDecoder
 from chunkfold.event_stream.server_sent_event import BOM, ServerSentEvent
 from chunkfold.json_text.values import is_list, is_object, objects_in
 from chunkfold.models.chunk import CHUNK_OBJECT
+from chunkfold.models.content import (
+    CLOSING_THOUGHT_TAG,
+    OPENING_THOUGHT_TAG,
+    is_thought,
+    reasoning_in,
+    without_thought_flag,
+)
 from chunkfold.wire.api_errors import api_status_error
 from chunkfold.wire.envelopes import find_error, other_api_object
 from chunkfold.wire.headers import GivenHeaders, Headers
 from chunkfold.wire.payload import Payload, take_chunk, take_object
 from chunkfold.wire.raw_data import DATA, before_done, error_comment, value_of
 from chunkfold.wire.reading import read_json, unwrapped
-from chunkfold.wire.repairs import read_contents, split_thought
+from chunkfold.wire.repairs import read_contents
 
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes of the body of a refused response
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
@@ -46,10 +53,10 @@ def parse_body(body: bytes, *, is_opening: bool = False) -> Payload | None:
         return None
     payload.notes.append((anomalies.WHOLE_COMPLETION, ""))
     messages = [message for choice in objects_in(choices) if is_object(message := choice.get("message"))]
-    # An object is the answer that Workers AI gives in JSON mode. In a chunk it could also be a part of the content.
+    # An object is the answer that Workers AI gives in JSON mode. In a chunk it could also be a part, and is refused.
     read_contents(messages, (dict, int, float), payload.notes)
-    for message in messages:
-        split_thought(message)
+    for message in filter(is_thought, messages):
+        _split_thought(message)
     chunk = {**value, "object": CHUNK_OBJECT, "choices": [_with_delta(choice) for choice in choices]}
     take_chunk(event, chunk, payload)
     return payload
@@ -87,6 +94,24 @@ def _with_delta(choice: Any) -> Any:
             {**call, "index": place} if is_object(call) else call for place, call in enumerate(calls)
         ]
     return {**fields, "delta": delta}
+
+
+def _split_thought(message: dict[str, Any]) -> None:
+    """Take the thought out of a whole message's content that is flagged as one, unless all of it is the thought.
+
+    Gemini flags a whole message with a thought: its content is the thought, in tags, and the text, or the text alone
+    beside the thought's signature.
+    """
+    content, extra = message["content"], message["extra_content"]
+    if content.startswith(OPENING_THOUGHT_TAG):
+        thought, _, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
+    elif extra["google"].get("thought_signature"):
+        thought, text = "", content
+    else:
+        return
+    message |= {"content": text, "extra_content": without_thought_flag(extra)}
+    if thought and not reasoning_in(message):
+        message["reasoning"] = thought
 
 
 def is_compressed(body: bytes) -> bool:

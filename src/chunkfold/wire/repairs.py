@@ -24,14 +24,7 @@ from chunkfold.json_text.values import (
 )
 from chunkfold.models.base import WrongType, is_model, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
-from chunkfold.models.content import (
-    CLOSING_THOUGHT_TAG,
-    DRAFT,
-    OPENING_THOUGHT_TAG,
-    is_thought,
-    reasoning_in,
-    without_thought_flag,
-)
+from chunkfold.models.content import DRAFT, reasoning_in
 from chunkfold.wire.reading import TOO_LONG, Notes
 
 AUDIO_MODALITY: Final = "audio"
@@ -59,7 +52,6 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
     has_deep_values = is_too_deep(fields)
     _drop_empty_values(fields, notes)
     read_contents(_messages(fields), (int, float), notes)
-    _split_thoughts(fields)
     _move_contents(fields, notes)
     _move_summary(fields)
     _repair_calls(fields, notes)
@@ -119,33 +111,6 @@ def read_contents(messages: list[dict[str, Any]], kinds: tuple[type, ...], notes
         with suppress(ValueError):
             message["content"] = _json_text(content)
             notes.append((anomalies.CONTENT_NOT_TEXT, type(content).__name__))
-
-
-def _split_thoughts(fields: dict[str, Any]) -> None:
-    """Split the thoughts of messages without a delta, which are whole."""
-    for choice in objects_in(fields.get("choices")):
-        if "delta" not in choice and is_object(message := choice.get("message")):
-            split_thought(message)
-
-
-def split_thought(message: dict[str, Any]) -> None:
-    """Take the thought out of a whole message's content that is flagged as one, unless all of it is the thought.
-
-    Gemini flags a whole message with a thought: its content is the thought, in tags, and the text, or the text alone
-    beside the thought's signature.
-    """
-    if not is_thought(message):
-        return
-    content, extra = message["content"], message["extra_content"]
-    if content.startswith(OPENING_THOUGHT_TAG):
-        thought, _, text = content.removeprefix(OPENING_THOUGHT_TAG).partition(CLOSING_THOUGHT_TAG)
-    elif extra["google"].get("thought_signature"):
-        thought, text = "", content
-    else:
-        return
-    message |= {"content": text, "extra_content": without_thought_flag(extra)}
-    if thought and not reasoning_in(message):
-        message["reasoning"] = thought
 
 
 def _messages(fields: dict[str, Any]) -> list[dict[str, Any]]:
