@@ -42,8 +42,6 @@ def measure(scale: Scale) -> Iterator[Figure]:
                 say(
                     f"peers: {library} is not installed; it is in the group `{'dev' if library == 'openai' else 'peers'}`"
                 )
-            elif library == "openai" and find_spec("litellm"):
-                say("peers: openai is skipped, litellm holds it back; the group `dev` has the one that users get")
             else:
                 client = _client_module()
                 for stream in _STREAMS:
