@@ -204,7 +204,7 @@ DRAFT: Final = Rule(
 CONTENT_NOT_TEXT: Final = Rule(
     "CF223",
     "a content is a number, true or false or, in a whole completion, an object",
-    "Workers AI, whose text has pieces that are JSON; its JSON mode",
+    "Workers AI",
     "reads it as its JSON text",
 )
 
