@@ -132,7 +132,16 @@ class ChatCompletionParser(Lifecycle):
     def observe(
         self, *, on_chunks: Callable[[Any, int], object] | None = None, on_end: Callable[[Any], object] | None = None
     ) -> None:
-        """The same as `ChatCompletionStream.observe`, for a parser, which the callables get in place of the stream."""
+        """Call plain callables as chunks arrive and when the stream ends. Their exceptions are logged, not propagated.
+
+        Args:
+            on_chunks: Called as `on_chunks(parser, count)` after each call that brought chunks, with their number;
+                `timing.last_chunk` is their time. A large read is reported in slices.
+            on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set; immediately if it already is.
+
+        Raises:
+            TypeError: One of them is not callable.
+        """
         self._observe(self, on_chunks, on_end)
 
     def raise_error(self) -> None:
