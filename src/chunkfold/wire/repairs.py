@@ -22,7 +22,7 @@ from chunkfold.json_text.values import (
     size_of,
     values_in,
 )
-from chunkfold.models.base import WrongType, is_model, validate_leniently
+from chunkfold.models.base import Model, WrongType, is_model, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import DRAFT, reasoning_in
 from chunkfold.wire.reading import TOO_LONG, Notes
@@ -61,8 +61,7 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
         raise ValueError(str(essential).replace("a string or a list", "a string or a list of parts"))
     notes += [(one.rule, str(one)) for one in wrong if not _is_empty_arguments(one)]
     if has_deep_values:
-        _drop_deep_values(vars(chunk), notes, ())
-        _drop_deep_values(chunk.__pydantic_extra__, notes, (), is_known=False)
+        _drop_deep_values(chunk, notes, ())
     return chunk
 
 
@@ -190,18 +189,29 @@ def _json_text(value: Any) -> str:
         raise ValueError(TOO_LONG) from None
 
 
-def _drop_deep_values(value: Any, notes: Notes, path: Path, *, is_known: bool = True) -> None:
+def _drop_deep_values(model: Model, notes: Notes, path: Path) -> None:
     """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped.
 
-    `is_known` says that these are fields of a model, or the items of a list in one.
+    A field whose value is of a wrong type and dropped is as if it had not been sent.
     """
+    _drop_deep_items(vars(model), notes, path, is_known=True)
+    extra: Any = model.__pydantic_extra__
+    names = set(extra)
+    _drop_deep_items(extra, notes, path, is_known=False)
+    for name in names - extra.keys():
+        model.__pydantic_fields_set__.discard(name)
+        if name in type(model).model_fields:  # all that may have another type are optional
+            vars(model)[name] = None
+
+
+def _drop_deep_items(value: Any, notes: Notes, path: Path, *, is_known: bool) -> None:
+    """The same in an object or a list; `is_known` says that it is the fields of a model, or a list in one."""
     for key, item in reversed(_items(value)):
         place = (*path, key)
         if is_model(item):
-            _drop_deep_values(vars(item), notes, place)
-            _drop_deep_values(item.__pydantic_extra__, notes, place, is_known=False)
+            _drop_deep_values(item, notes, place)
         elif is_known and is_container(item):
-            _drop_deep_values(item, notes, place, is_known=is_list(item) and not is_list(value))
+            _drop_deep_items(item, notes, place, is_known=is_list(item) and not is_list(value))
         elif is_container(item) and is_too_deep(item):
             del value[key]
             notes.append((anomalies.TOO_DEEP, dotted(place)))
