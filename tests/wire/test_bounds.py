@@ -76,23 +76,6 @@ def test_names_objects_and_lists_count_alike(body: dict[str, Any]) -> None:
     assert noted(parse(body)) == {"CF212"}
 
 
-@each_case(
-    "place",
-    [
-        pytest.param(lambda fields: {**chunk({"content": "a"}), **fields("service_tier", "usage")}, id="chunk"),
-        pytest.param(lambda fields: chunk({"content": "a", **fields("role", "audio", "annotations")}), id="delta"),
-        pytest.param(lambda fields: calls({**call("a"), **fields("type")}), id="tool call"),
-        pytest.param(lambda fields: chunk({"content": "a"}, **fields("logprobs", "message")), id="choice"),
-    ],
-)
-def test_a_field_with_a_deep_value_of_a_wrong_type_is_as_if_it_had_not_been_sent(place: Any) -> None:
-    """Was once wrong: reading such a field raised AttributeError."""
-    (one,) = parse(place(lambda *names: dict.fromkeys(names, deep(201)))).chunks
-    (without,) = parse(place(lambda *_: {})).chunks
-    assert one == without
-    assert one.model_dump(exclude_unset=True) == without.model_dump(exclude_unset=True)
-
-
 def test_an_event_may_be_500_deep() -> None:
     payload = parse(b'{"choices":[],"x":' + b"[" * 499 + b"]" * 499 + b"}")
     assert payload.error is None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -14,6 +14,10 @@ from chunkfold.models.base import validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
 from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
+from chunkfold.wire.repairs import read_spelled_numbers
+
+if TYPE_CHECKING:
+    from chunkfold.wire.reading import Notes
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
@@ -173,8 +177,11 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
         if sent is None:
             continue
         if is_object(sent):
-            usage, wrong = validate_leniently(CompletionUsage, copied(sent))
-            log.note_all((one.rule, f"usage.{one}") for one in wrong)
+            counts: dict[str, Any] = copied(sent)
+            notes: Notes = []
+            read_spelled_numbers(counts, notes, ("usage",))
+            usage, wrong = validate_leniently(CompletionUsage, counts)
+            log.note_all([*notes, *((one.rule, str(one)) for one in wrong)])
             return usage
         log.note(anomalies.WRONG_TYPE, f"usage: expected an object, received {type(sent).__name__}")
     return None

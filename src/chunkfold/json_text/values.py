@@ -45,16 +45,6 @@ def is_int64(value: Any) -> TypeGuard[int]:
     return type(value) is int and -(2**63) <= value < 2**63
 
 
-def whole_number(value: Any) -> int | None:
-    """The integer that a string or a float stands for, None if it stands for none."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < 2**63 else None
-    text = value.strip() if isinstance(value, str) else ""  # `int` strips fewer characters
-    digits = text.removeprefix("-")
-    # No count has more digits; a longer text is kept as it is.
-    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
-
-
 def objects_in(value: Any) -> list[dict[str, Any]]:
     """The objects in a list; none if the value is not a list."""
     return [item for item in value if is_object(item)] if is_list(value) else []

@@ -1,6 +1,5 @@
 """The base of all models: unknown fields are kept, types are exact, and wrong values are kept raw where allowed."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeGuard, TypeVar, cast
@@ -11,18 +10,16 @@ from pydantic_core import core_schema
 from chunkfold import anomalies
 from chunkfold.anomalies import Rule
 from chunkfold.excerpts import Excerpt, bounded, short_repr
-from chunkfold.json_text.values import Path, copied, dotted, existing_path, is_container, is_object, whole_number
+from chunkfold.json_text.values import Path, copied, dotted, existing_path, is_container, is_object
 
 RAW_VALUES: Final = "raw_values"
 _MOST_WRONG: Final = 25_000  # a kilobyte each, while they are listed
 _SHOWN_UNKNOWN: Final = 8
 
-_INTEGER: Final = "an integer"
-_SPELLED: Final = re.compile("created|index|.*_tokens")  # integers that some providers send as a text, or as 1.0
 _INT64: Final = "an integer of 64 bits"
 _EXPECTED = {
     "string_type": "a string",
-    "int_type": _INTEGER,
+    "int_type": "an integer",
     "less_than": _INT64,
     "greater_than_equal": _INT64,
     "float_type": "a number",
@@ -48,17 +45,8 @@ class WrongType(NamedTuple):
         return self.path[:end]
 
     @property
-    def number(self) -> int | None:
-        """The integer that the value spells, in one of the fields that some providers spell; None for any other."""
-        if self.expected != _INTEGER or _SPELLED.fullmatch(str(self.path[-1])) is None:
-            return None
-        return whole_number(self.value)
-
-    @property
     def rule(self) -> Rule:
-        """The rule that the value breaks: a number that is spelled, or too large, is a deviation of its own."""
-        if self.number is not None:
-            return anomalies.NUMBER_SPELLED
+        """The rule that the value breaks: an integer of too many bits is a deviation of its own."""
         return anomalies.COUNT_TOO_LARGE if self.expected == _INT64 else anomalies.WRONG_TYPE
 
     def __str__(self) -> str:
@@ -196,7 +184,7 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
     """Validate a dict that is ours to change; values of a wrong type are kept raw, and listed.
 
     A chunk, which is what was sent, keeps such a value under its own name. Any other model keeps it in
-    `raw_values`, and its field has its default. Integers that are only spelled are read, and listed as well.
+    `raw_values`, and its field has its default.
 
     Raises:
         ValueError: There are more than 25,000 of them.
@@ -212,7 +200,12 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
                 raise ValueError(f"expected at most {_MOST_WRONG} fields of a wrong type, received more") from None
             found = list(_wrong_types(error, value))
         wrong += found
-        raw |= _taken_out(value, found)
+        # Outer fields first: what lies inside a field that is kept raw goes with it.
+        for field in sorted(dict.fromkeys(one.field for one in found), key=len):
+            if not field:
+                raise TypeError(str(found[0]))
+            if existing_path(field, value) == field:
+                raw[field] = _walk(value, field[:-1]).pop(field[-1])
     for field, kept in raw.items():
         holder, unknown = _walk(model, field[:-1]), {str(field[-1]): kept}
         if kind._has_raw_fields:  # pyright: ignore[reportPrivateUsage] - of this module
@@ -222,21 +215,6 @@ def validate_leniently(kind: type[ModelT], value: dict[str, Any]) -> tuple[Model
         holder.__pydantic_extra__.update(unknown)  # where dumps find it
         holder.__pydantic_fields_set__.update(unknown)
     return model, wrong
-
-
-def _taken_out(value: dict[str, Any], wrong: list[WrongType]) -> dict[Path, Any]:
-    """Change a value so that nothing is wrong in it: read the numbers, take out the other fields and return them."""
-    for one in wrong:
-        if one.number is not None:
-            _walk(value, one.path[:-1])[one.path[-1]] = one.number
-    raw: dict[Path, Any] = {}
-    # Outer fields first: what lies inside a field that is kept raw goes with it.
-    for field in sorted(dict.fromkeys(one.field for one in wrong if one.number is None), key=len):
-        if not field:
-            raise TypeError(str(wrong[0]))
-        if existing_path(field, value) == field:
-            raw[field] = _walk(value, field[:-1]).pop(field[-1])
-    return raw
 
 
 def for_completion(model: ModelT) -> ModelT:

@@ -22,9 +22,10 @@ from chunkfold.json_text.values import (
     size_of,
     values_in,
 )
-from chunkfold.models.base import Model, WrongType, is_model, validate_leniently
+from chunkfold.models.base import WrongType, validate_leniently
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import DRAFT, reasoning_in
+from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.wire.reading import TOO_LONG, Notes
 
 AUDIO_MODALITY: Final = "audio"
@@ -40,6 +41,30 @@ MAX_VALUES_AS_TEXT: Final = 2**21
 _ESSENTIAL: Final = frozenset({"content", "tool_calls", "finish_reason", "index", "choices", "delta"})
 _ESSENTIAL_IN_CALL: Final = frozenset({"function", "custom", "name", "arguments", "input"})
 _IDENTIFYING_CALL: Final = frozenset({"index", "id"})  # but not in a whole message, whose calls have their places
+_MESSAGE_LISTS: Final = ("content", "tool_calls", "annotations", "images", "reasoning_details")
+_MESSAGE_FIELDS: Final = (*_MESSAGE_LISTS, "function_call", "audio")
+# The containers that the models know, by the key of the one they are in. No name is below itself.
+_STRUCTURE: Final[dict[str, tuple[str, ...]]] = {
+    "": ("choices", "usage"),
+    "usage": ("prompt_tokens_details", "completion_tokens_details"),
+    "choices": ("delta", "message", "logprobs"),
+    "delta": _MESSAGE_FIELDS,
+    "message": _MESSAGE_FIELDS,
+    "tool_calls": ("function", "custom"),
+    "annotations": ("url_citation",),
+    "logprobs": ("content", "refusal"),
+    "content": ("top_logprobs", "thinking"),
+    "refusal": ("top_logprobs",),
+}
+_LISTS: Final = frozenset({*_MESSAGE_LISTS, "choices", "refusal", "top_logprobs", "thinking"})
+# The integers that some providers spell, by the key of the object they are in.
+_INTEGERS: Final[dict[str, frozenset[str]]] = {
+    "": frozenset({"created"}),
+    **dict.fromkeys(("choices", "tool_calls"), frozenset({"index"})),
+    "usage": frozenset(CompletionUsage.model_fields.keys() - _STRUCTURE["usage"]),
+    "prompt_tokens_details": frozenset(PromptTokensDetails.model_fields),
+    "completion_tokens_details": frozenset(CompletionTokensDetails.model_fields),
+}
 
 
 def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
@@ -49,19 +74,19 @@ def repaired_chunk(fields: dict[str, Any], notes: Notes) -> ChatCompletionChunk:
         ValueError: Its choices, content, tool calls, finish reason or index are not what they should be.
         LimitExceededError: Arguments that come as a value are too large.
     """
-    has_deep_values = is_too_deep(fields)
+    if is_too_deep(fields):
+        _drop_deep_values(fields, notes, ())
     _drop_empty_values(fields, notes)
     read_contents(_messages(fields), (int, float), notes)
     _move_contents(fields, notes)
     _move_summary(fields)
     _repair_calls(fields, notes)
+    read_spelled_numbers(fields, notes, ())
     chunk, wrong = validate_leniently(ChatCompletionChunk, fields)
     essential = next((one for one in wrong if _is_essential(one)), None)
     if essential is not None:
         raise ValueError(str(essential).replace("a string or a list", "a string or a list of parts"))
     notes += [(one.rule, str(one)) for one in wrong if not _is_empty_arguments(one)]
-    if has_deep_values:
-        _drop_deep_values(chunk, notes, ())
     return chunk
 
 
@@ -72,7 +97,7 @@ def _is_empty_arguments(wrong: WrongType) -> bool:
 def _is_essential(wrong: WrongType) -> bool:
     """Whether a value is too important to be kept raw."""
     path = [part for part in wrong.field if isinstance(part, str)]
-    if wrong.number is not None or "logprobs" in path:
+    if "logprobs" in path:
         return False
     if "tool_calls" in path[:-1]:
         is_identity = path[-1] in _IDENTIFYING_CALL and "message" not in path
@@ -189,32 +214,51 @@ def _json_text(value: Any) -> str:
         raise ValueError(TOO_LONG) from None
 
 
-def _drop_deep_values(model: Model, notes: Notes, path: Path) -> None:
-    """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped.
-
-    A field whose value is of a wrong type and dropped is as if it had not been sent.
-    """
-    _drop_deep_items(vars(model), notes, path, is_known=True)
-    extra: Any = model.__pydantic_extra__
-    names = set(extra)
-    _drop_deep_items(extra, notes, path, is_known=False)
-    for name in names - extra.keys():
-        model.__pydantic_fields_set__.discard(name)
-        if name in type(model).model_fields:  # all that may have another type are optional
-            vars(model)[name] = None
-
-
-def _drop_deep_items(value: Any, notes: Notes, path: Path, *, is_known: bool) -> None:
-    """The same in an object or a list; `is_known` says that it is the fields of a model, or a list in one."""
-    for key, item in reversed(_items(value)):
+def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
+    """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
+    integers = _INTEGERS.get(_parent(path), frozenset())
+    for key, item in _items(value):
         place = (*path, key)
-        if is_model(item):
-            _drop_deep_values(item, notes, place)
-        elif is_known and is_container(item):
-            _drop_deep_items(item, notes, place, is_known=is_list(item) and not is_list(value))
-        elif is_container(item) and is_too_deep(item):
+        if key in integers and (number := whole_number(item)) is not None:
+            value[key] = number
+            detail = f"{dotted(place)}: expected an integer, received {type(item).__name__}"
+            notes.append((anomalies.NUMBER_SPELLED, detail))
+        elif is_container(item) and _is_structure(path, key):
+            read_spelled_numbers(item, notes, place)
+
+
+def whole_number(item: Any) -> int | None:
+    """The integer that a string or a float stands for, None if it stands for none."""
+    if isinstance(item, float):
+        return int(item) if item.is_integer() and abs(item) < 2**63 else None
+    text = item.strip() if isinstance(item, str) else ""  # `int` strips fewer characters
+    digits = text.removeprefix("-")
+    # No count has more digits; a longer text is kept as it is.
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
+def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
+    """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped."""
+    for key, item in reversed(_items(value)):
+        if not is_container(item) or (key == "arguments" and _parent(path) in ("function", "function_call")):
+            continue
+        if _is_structure(path, key):
+            _drop_deep_values(item, notes, (*path, key))
+        elif is_too_deep(item):
             del value[key]
-            notes.append((anomalies.TOO_DEEP, dotted(place)))
+            notes.append((anomalies.TOO_DEEP, dotted((*path, key))))
+
+
+def _is_structure(path: Path, key: str | int) -> bool:
+    """Whether a key leads on to a container that the models know."""
+    if isinstance(key, int):
+        return path[-1] in _LISTS
+    return key in _STRUCTURE.get(_parent(path), ())
+
+
+def _parent(path: Path) -> str:
+    """The last key of an object on the path, "" at the top."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
 def is_too_deep(value: Any) -> bool:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from chunkfold.excerpts import printed
-from chunkfold.json_text.values import is_integer, is_list, is_object, whole_number
+from chunkfold.json_text.values import is_integer, is_list, is_object
+from chunkfold.wire.repairs import whole_number
 
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
 _NUMBER_NAMES: Final = (
