@@ -11,11 +11,12 @@ from chunkfold.json_text.surrogates import scrub, well_formed
 from chunkfold.json_text.values import copied
 
 SLICE = 3
-TEXTS = st.text(st.sampled_from("a\u00e9\ufffd\N{GRINNING FACE}\ud83d\ude00"), max_size=4 * SLICE)
+TEXTS = st.text(st.sampled_from("a?\u00e9\ufffd\N{GRINNING FACE}\U0010ffff\ud83d\ude00"), max_size=4 * SLICE)
 
 
 @given(TEXTS)
 @example("aa\ud83d\ude00")  # a slice would cut the pair
+@example("?\ud83d\U0010ffff")  # neither is taken for a half, and nothing is taken for them
 def test_pairs_are_joined_and_other_halves_replaced(text: str) -> None:
     expected = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     assert well_formed(text) == expected
