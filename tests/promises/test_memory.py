@@ -180,11 +180,16 @@ def test_an_event_with_an_error_keeps_no_stream(text: str) -> None:
 def kept_of(body: bytes) -> int:
     """What a parser keeps when it has read a body, and its text was asked for."""
 
-    with traced() as memory:
+    def read() -> ChatCompletionParser:
         parser = ChatCompletionParser()
         for data in in_reads(body):
             parser.fold(data)
         assert output_of(parser.snapshot) > 0
+        return parser
+
+    read()  # what is kept of the first time, such as a coverage tool's lines, is no cost of the body
+    with traced() as memory:
+        _parser = read()
     return memory.kept
 
 
