@@ -257,7 +257,10 @@ FRAMES = {
     "broken JSON of an error": (FIRST + b'data: {"error": "not "int""}\n\n', "failed", "a", "CF609"),
     "broken JSON of an error, its line ended":
         (FIRST + b'data: {"error": "not "int""}\n', "failed", "a", "CF101 CF609"),
-    "broken JSON of an error, cut": (FIRST + b'data: {"error": "not "int""}', "truncated", "a", ""),
+    "broken JSON of an error, cut": (FIRST + b'data: {"error": "not "int""}', "truncated", "a", "CF219"),
+    "an event named error, cut": (FIRST + b'event: error\ndata: {"code": 5', "truncated", "a", "CF219"),
+    "an error behind the finish reason, cut":
+        (FIRST + SECOND + b'data: {"error": {"mess', "finished", "ab", "CF101 CF219 CF501"),
 }  # fmt: skip
 
 

@@ -196,6 +196,8 @@ class StreamedBody(EventFolder):
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
+        if whole is None and (event.event == "error" or raw_data.is_broken_error(event.data)):
+            self._note_unexplained(event)
         if block.error is not None:
             self._read_discarded(block.error, whole)
         elif whole is not None:
