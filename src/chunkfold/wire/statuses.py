@@ -24,7 +24,7 @@ def status_of(value: Any, raw: Any) -> int | None:
     parts = [part for part in (value, raw) if is_object(part)]
     for part in parts:
         for name in _NUMBER_NAMES:
-            status = code_of(part.get(name))
+            status = _leading_number(part.get(name))
             if 400 <= status <= 599:
                 return status
     words = list(_words(parts))
@@ -38,6 +38,11 @@ def status_of(value: Any, raw: Any) -> int | None:
     if any(is_list(part.get("details")) for part in parts):
         numbers = _GRPC_STATUS
     return next((numbers[word] for word in words if word in numbers), None)
+
+
+def _leading_number(value: Any) -> int:
+    """The integer that a status is or begins with: ChatAnywhere's code is Spring's `429 TOO_MANY_REQUESTS`."""
+    return code_of(value.strip().partition(" ")[0] if isinstance(value, str) else value)
 
 
 def _status_of_word(word: str) -> int | None:
@@ -75,25 +80,31 @@ def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
 
 
 # Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Volcengine, Groq,
-# Together, OpenRouter, xAI, StepFun, GitHub Copilot, ChatGPT's plans, Cline, Lemonade, CLIProxyAPI and the relays built
-# from one-api. Those that end in `error` here mean nothing without it; others may have it at their end.
+# Together, OpenRouter, xAI, StepFun, GitHub Copilot, GitHub Models, ChatGPT's plans, OpenCode's, Cline, Lemonade,
+# CLIProxyAPI, Hugging Face and the relays built from one-api. xAI has the sentences of Rust's gRPC for them. Those that
+# end in `error` here mean nothing without it; others may have it at their end.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
         " tool_use_failed json_validate_failed invalid_prompt content_policy_violation content_filter validation"
         " invalid_parameter unsupported_value unsupported_parameter data_inspection_failed invalid_value"
         " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature"
-        " max_tokens_exceeded token_limit_exceeded string_too_long invalid_image image_too_large image_download_failed",
-        401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure",
+        " max_tokens_exceeded token_limit_exceeded string_too_long invalid_image image_too_large image_download_failed"
+        " client_specified_an_invalid_argument operation_was_attempted_past_the_valid_range"
+        " the_system_is_not_in_a_state_required_for_the_operation's_execution",
+        401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure"
+        " the_request_does_not_have_valid_authentication_credentials",
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance"
         " billing_insufficient_balance failed_operation.resource_pack_exhausted"
         " failed_operation.free_resource_pack_exhausted failed_operation.service_stop_arrears",
-        403: "permission permission_denied forbidden access_denied insufficient_user_quota account_overdue_error",
-        404: "not_found model_not_found resource_not_found resource_does_not_exist model_not_loaded",
+        403: "permission permission_denied forbidden access_denied insufficient_user_quota account_overdue_error"
+        " the_caller_does_not_have_permission_to_execute_the_specified_operation",
+        404: "not_found model_not_found resource_not_found resource_does_not_exist model_not_loaded"
+        " some_requested_entity_was_not_found",
         408: "request_timeout model_timeout",
-        409: "conflict aborted",
+        409: "conflict aborted the_operation_was_aborted",
         412: "precondition_failed",
-        413: "request_too_large payload_too_large",
+        413: "request_too_large payload_too_large tokens_limit_reached",
         422: "unprocessable_entity unprocessable",
         429: "rate_limit rate_limit_exceeded rate_limit_reached exceeded_current_quota rate_limited"
         " too_many_requests resource_exhausted insufficient_quota quota_exceeded spend_limit_exceeded throttling"
@@ -110,13 +121,14 @@ _WORD_STATUS: Final = _by_word(
         " model_account_rpm_rate_limit_exceeded model_account_tpm_rate_limit_exceeded"
         " model_account_ipm_rate_limit_exceeded api_account_rpm_rate_limit_exceeded account_rate_limit_exceeded"
         " request_burst_too_fast inflight_batchsize_exceeded set_limit_exceeded dynamic_request_limited"
-        " dynamic_token_limited",
+        " dynamic_token_limited free_usage_limit go_usage_limit",
         451: "censorship_blocked",
         500: "server internal internal_server api unknown model_stream_error malformed_function_call"
         " function_call_filter malformed_response unexpected_tool_call too_many_tool_calls malformed_tool_use"
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
         " bad_response empty_response aws_invoke failed_operation.engine_server_error system_error model_service_failed"
-        " rewrite_failed response_timeout internal_service_error",
+        " rewrite_failed response_timeout internal_service_error incomplete_generation"
+        " unrecoverable_data_loss_or_corruption",
         502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed"
         " streaming",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
@@ -124,7 +136,8 @@ _WORD_STATUS: Final = _by_word(
         " capacity capacity_exceeded server_is_overloaded slow_down server_high_load"
         " the_service_is_currently_unavailable channel_no_available_key model_serving_error model_unavailable",
         504: "gateway_timeout upstream_timeout api_timeout deadline_exceeded timeout stream_timeout"
-        " gateway_stream_timeout channel_response_time_exceeded failed_operation.engine_request_timeout",
+        " gateway_stream_timeout channel_response_time_exceeded failed_operation.engine_request_timeout"
+        " deadline_expired_before_operation_could_complete",
     }
 )
 # Numbers of iFlytek and, below 0, of 302.AI.
