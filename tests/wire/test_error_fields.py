@@ -366,11 +366,35 @@ STATUSES = {
             ("The caller does not have permission to execute the specified operation", 403),
             ("Some requested entity was not found", 404),
             ("The operation was aborted", 409),
+            ("Some entity that we attempted to create already exists", 409),
             ("Internal error", 500),
             ("Unrecoverable data loss or corruption", 500),
+            ("Operation is not implemented or not supported", 501),
             ("Deadline expired before operation could complete", 504),
         )
     },
+    **{
+        f"a word of gRPC: {word}": ({"error": {"message": "m", "code": word}}, status)
+        for word, status in (
+            *(("OUT_OF_RANGE", 400), ("ALREADY_EXISTS", 409), ("DATA_LOSS", 500), ("UNIMPLEMENTED", 501)),
+        )
+    },
+    **{
+        f"an exception (LiteLLM): {name}": ({"error": {"message": "m", "type": name}}, status)
+        for name, status in (
+            *(("ContextWindowExceededError", 400), ("UnsupportedParamsError", 400), ("APIConnectionError", 500)),
+        )
+    },
+    "an account in arrears (DashScope)": ({"error": {"code": "Arrearage", "message": "m", "type": "Arrearage"}}, 400),
+    **{
+        f"no access to it (DashScope): {what}": ({"error": {"code": f"{what}.AccessDenied", "message": "m"}}, 403)
+        for what in ("Model", "Workspace", "App")
+    },
+    "an image that is unsafe (Baidu)": ({"error": {"code": "image_url_unsafe", "type": "unsafe_request"}}, 400),
+    "a model that is not known (GitHub Models)": ({"error": {"code": "unknown_model", "details": "x"}}, 400),
+    "no access to a model (GitHub Models)": ({"error": {"code": "no_access", "details": "x"}}, 403),
+    "no deployment (Azure)": ({"error": {"code": "DeploymentNotFound", "message": "m"}}, 404),
+    "another API of a model (Azure)": ({"error": {"code": "OperationNotSupported", "message": "m"}}, 400),
     "a number and its name (ChatAnywhere)": ({"error": {"type": "x_error", "code": "429 TOO_MANY_REQUESTS"}}, 429),
     "a number between blanks": ({"error": {"code": " 429 "}}, 429),
     "a longer number and a name": ({"error": {"code": "4290 TOO_MANY_REQUESTS"}}, None),

@@ -79,10 +79,10 @@ def _by_number(numbers_of: dict[int, str]) -> dict[str, int]:
     return {number: status for status, numbers in numbers_of.items() for number in numbers.split()}
 
 
-# Words of OpenAI, Anthropic, Google, AWS, Mistral, Cerebras, Databricks, Tencent, Baidu, DashScope, Volcengine, Groq,
-# Together, OpenRouter, xAI, StepFun, GitHub Copilot, GitHub Models, ChatGPT's plans, OpenCode's, Cline, Lemonade,
-# CLIProxyAPI, Hugging Face and the relays built from one-api. xAI has the sentences of Rust's gRPC for them. Those that
-# end in `error` here mean nothing without it; others may have it at their end.
+# Words of OpenAI, Azure, Anthropic, Google and others with gRPC, AWS, LiteLLM, Mistral, Cerebras, Databricks, Tencent,
+# Baidu, DashScope, Volcengine, Groq, Together, OpenRouter, xAI, StepFun, GitHub Copilot, GitHub Models, ChatGPT's
+# plans, OpenCode's, Cline, Lemonade, CLIProxyAPI, Hugging Face and the relays built from one-api. xAI has gRPC's
+# sentences for its words. Those that end in `error` here mean nothing without it; others may have it at their end.
 _WORD_STATUS: Final = _by_word(
     {
         400: "invalid_request bad_request invalid_argument failed_precondition context_length_exceeded"
@@ -91,18 +91,22 @@ _WORD_STATUS: Final = _by_word(
         " string_above_max_length invalid_parameter_value exceed_context_size missing_thought_signature"
         " max_tokens_exceeded token_limit_exceeded string_too_long invalid_image image_too_large image_download_failed"
         " client_specified_an_invalid_argument operation_was_attempted_past_the_valid_range"
-        " the_system_is_not_in_a_state_required_for_the_operation's_execution",
+        " the_system_is_not_in_a_state_required_for_the_operation's_execution"
+        " out_of_range context_window_exceeded unsupported_params arrearage unsafe_request unknown_model"
+        " operation_not_supported",
         401: "authentication invalid_api_key unauthorized unauthenticated invalid_authentication auth_failure"
         " the_request_does_not_have_valid_authentication_credentials",
         402: "payment_required billing insufficient_credit insufficient_credits insufficient_balance"
         " billing_insufficient_balance failed_operation.resource_pack_exhausted"
         " failed_operation.free_resource_pack_exhausted failed_operation.service_stop_arrears",
         403: "permission permission_denied forbidden access_denied insufficient_user_quota account_overdue_error"
-        " the_caller_does_not_have_permission_to_execute_the_specified_operation",
+        " the_caller_does_not_have_permission_to_execute_the_specified_operation"
+        " model.access_denied workspace.access_denied app.access_denied no_access",
         404: "not_found model_not_found resource_not_found resource_does_not_exist model_not_loaded"
-        " some_requested_entity_was_not_found",
+        " some_requested_entity_was_not_found deployment_not_found",
         408: "request_timeout model_timeout",
-        409: "conflict aborted the_operation_was_aborted",
+        409: "conflict aborted the_operation_was_aborted already_exists"
+        " some_entity_that_we_attempted_to_create_already_exists",
         412: "precondition_failed",
         413: "request_too_large payload_too_large tokens_limit_reached",
         422: "unprocessable_entity unprocessable",
@@ -128,7 +132,8 @@ _WORD_STATUS: Final = _by_word(
         " malformed_model_output do_request_failed get_channel_failed read_response_body_failed bad_response_body"
         " bad_response empty_response aws_invoke failed_operation.engine_server_error system_error model_service_failed"
         " rewrite_failed response_timeout internal_service_error incomplete_generation"
-        " unrecoverable_data_loss_or_corruption",
+        " unrecoverable_data_loss_or_corruption data_loss api_connection",
+        501: "unimplemented operation_is_not_implemented_or_not_supported",
         502: "bad_gateway gateway provider upstream network upstream_http2_stream stream stream_initialization_failed"
         " streaming",
         503: "service_unavailable unavailable temporarily_unavailable engine_overloaded overloaded"
