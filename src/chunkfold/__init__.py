@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         Function,
         FunctionCall,
     )
-    from chunkfold.parser.options import ParserOptions
+    from chunkfold.parser.options import ParserOptions, ReadOptions
     from chunkfold.parser.parser import ChatCompletionParser
     from chunkfold.parser.timing import StreamTiming
     from chunkfold.stream.asynchronous import AsyncChatCompletionStream
@@ -158,6 +158,7 @@ __all__ = [
     "PartialJSON",
     "Payload",
     "PromptTokensDetails",
+    "ReadOptions",
     "ReasoningDelta",
     "ReasoningPart",
     "RefusalDelta",

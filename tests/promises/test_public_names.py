@@ -31,9 +31,9 @@ PUBLIC = [
     "CumulativeDeltas", "Custom", "ErrorObject", "EventStreamDecoder", "Function", "FunctionCall", "ImagePart",
     "ImageReceived", "IncompleteStreamError", "InvalidChunkError", "InvalidStreamError", "LimitExceededError",
     "MessagePart", "NotAnEventStreamError", "OneChoice", "Outcome", "ParseError", "ParserOptions", "PartialJSON",
-    "Payload", "PromptTokensDetails", "RULES", "ReasoningDelta", "ReasoningPart", "RefusalDelta", "RefusalPart",
-    "Rule", "ServerSentEvent", "StreamConsumedError", "StreamEnd", "StreamInterruptedError", "StreamStalledError",
-    "StreamTiming", "TextDelta", "TextPart", "ThinkTags", "ToolCallArgumentsDelta", "ToolCallDone", "ToolCallPart",
+    "Payload", "PromptTokensDetails", "RULES", "ReadOptions", "ReasoningDelta", "ReasoningPart", "RefusalDelta",
+    "RefusalPart", "Rule", "ServerSentEvent", "StreamConsumedError", "StreamEnd", "StreamInterruptedError",
+    "StreamStalledError", "StreamTiming", "TextDelta", "TextPart", "ThinkTags", "ToolCallArgumentsDelta", "ToolCallDone", "ToolCallPart",
     "ToolCallStarted", "TopLogprob", "Transform", "UsageReceived", "aconnect", "connect", "encode_event",
     "error_from_response", "fold_record", "is_retryable", "parse_payload",
 ]  # fmt: skip

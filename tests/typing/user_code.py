@@ -99,6 +99,14 @@ def keep_options(client: httpx.Client, url: str) -> None:
     chunkfold.connect(client, "POST", url, json={}, auth=("user", "secret"), params={"v": "1"}, total_timeout=60)
 
 
+def keep_limits(client: httpx.Client, url: str, pieces: list[bytes], headers: dict[str, str]) -> None:
+    """The same dict where the headers are those of a request, and where they are a response's."""
+    limits: chunkfold.ReadOptions = {"max_output_size": 10_000, "total_timeout": 60, "strict": True}
+    chunkfold.connect(client, "POST", url, json={}, headers=headers, timeout=10, **limits)
+    chunkfold.ChatCompletionStream(pieces, status_code=200, headers=headers, **limits)
+    chunkfold.ChatCompletionParser(started=0.0, **limits)
+
+
 def wrap(response: httpx.Response, pieces: list[bytes], generator: Iterator[bytes]) -> None:
     """What the streams take."""
     chunkfold.ChatCompletionStream(response, strict=True)

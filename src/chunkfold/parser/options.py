@@ -15,7 +15,10 @@ OnServerSentEvent = Callable[[ServerSentEvent, list[ChatCompletionChunk]], objec
 
 
 class ReadOptions(TypedDict, total=False):
-    """The options that say how a body is read, whatever it comes from; described by `ChatCompletionParser`."""
+    """The options that `connect`, the streams and the parser all take; `ChatCompletionParser` describes them.
+
+    They say how a body is read, whatever it comes from.
+    """
 
     strict: bool | Collection[str]
     tolerate: Collection[str]
