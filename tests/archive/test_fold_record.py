@@ -39,6 +39,7 @@ COLUMNS: dict[str, Any] = {
     "error": str,
     "error_status": int,
     "error_code": str,
+    "error_retryable": bool,
     "anomalies": [{"rule": str, "count": int}],
     "id": str,
     "model": str,
@@ -120,7 +121,7 @@ def of_the_command(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[s
 
 def as_columns(line: dict[str, Any]) -> dict[str, Any]:
     """Those columns that the command's JSON has, too."""
-    error = line["error"] or dict.fromkeys(("type", "message", "status_code", "code"))
+    error = line["error"] or dict.fromkeys(("type", "message", "status_code", "code", "retryable"))
     whole = line["completion"] or line["snapshot"] or {}
     choices = whole.get("choices", [])
     messages = [one["message"] for one in choices]
@@ -132,6 +133,7 @@ def as_columns(line: dict[str, Any]) -> dict[str, Any]:
         "error": error["message"],
         "error_status": error["status_code"],
         "error_code": error["code"] and str(error["code"]),
+        "error_retryable": error["retryable"],
         "anomalies": [{"rule": rule, "count": count} for rule, count in line["anomalies"].items()],
         **{name: known(whole.get(name), kind) for name, kind in (("id", str), ("model", str), ("created", int))},
         "choices": [one["index"] for one in choices],

@@ -52,6 +52,7 @@ class Ending(TypedDict):
         error: The exception's message.
         error_status: The HTTP status that a provider's error is equivalent to.
         error_code: The provider's code, a number or a word, as text.
+        error_retryable: Whether to send the request again, whatever output had arrived; None if no stream failed.
         anomalies: The rules that were broken, in the order of their first occurrence.
     """
 
@@ -63,6 +64,7 @@ class Ending(TypedDict):
     error: str | None
     error_status: int | None
     error_code: str | None
+    error_retryable: bool | None
     anomalies: list[AnomalyCount]
 
 

@@ -105,6 +105,7 @@ def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error
         "error": None if error is None else _message_of(error),
         "error_status": _integer(status),
         "error_code": None if code is None else well_formed(str(code)),
+        "error_retryable": None if parser.error is None else parser.error.retryable,
         "anomalies": [{"rule": anomaly.rule.id, "count": anomaly.count} for anomaly in parser.anomalies],
     }
 
