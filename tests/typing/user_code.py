@@ -344,4 +344,10 @@ def test_kit(clock: ManualClock) -> bytes:
     assert_type(chunkfold.ChatCompletionStream(response, clock=clock).read(), chunkfold.ChatCompletion)
     assert_folds_to(stream, {"text": "Hello", "tool_calls": []}, fold=lambda body: body.decode())
     assert_same_however_cut(stream, fold_reads=b"".join)
+    assert_same_however_cut(stream, fold_reads=count_reads)
     return stream.body
+
+
+def count_reads(reads: list[bytes]) -> int:
+    """A parser that takes what `assert_same_however_cut` gives it."""
+    return len(reads)

@@ -37,7 +37,7 @@ from chunkfold.testing.readings import (
 from chunkfold.testing.wire import Body, bytes_of
 
 Fold: TypeAlias = Callable[[bytes], Any]
-FoldReads: TypeAlias = Callable[[Sequence[bytes]], Any]
+FoldReads: TypeAlias = Callable[[list[bytes]], Any]
 
 _TRIES: Final = 300  # single cuts that are tried to find one that is enough
 
