@@ -111,6 +111,7 @@ OWN: dict[str, list[str]] = {  # what each prints on its own, line by line
     "voice": [r"Good morning\.", r".*said\.wav: 0\.8 s"],
     "asgi_relay": [r"gpt-5-mini finished: 5 tokens in, 6 out, \$0\.0000133", GREETING, "finished"],
     "langchain_model": [GREETING],
+    "openai_gateway": [GREETING, "finished"],
     "openai_sdk": [GREETING, r"CompletionUsage\(.*total_tokens=11.*\)"] * 2,
     "other_clients": [GREETING, "finish reason: stop"] * 3,
     "rich_ui": [GREETING, "finished, first output after .*"],

@@ -20,6 +20,7 @@ NEEDS = {  # the example → what it needs beside chunkfold's own test group
     "asgi_relay": ["starlette", "uvicorn"],
     "for_browsers": ["starlette", "uvicorn"],
     "langchain_model": ["langchain_core"],
+    "openai_gateway": ["starlette", "uvicorn"],
     "openai_sdk": ["openai"],
     "other_clients": ["aiohttp", "requests", "urllib3"],
     "resumable_relay": ["starlette", "uvicorn"],

@@ -1,0 +1,75 @@
+"""A gateway whose clients get chunks as OpenAI sends them, whichever provider answers.
+
+Run it to ask a provider through it. To serve (it needs starlette, and any ASGI server):
+OPENAI_BASE_URL=https://... OPENAI_API_KEY=... uvicorn --app-dir examples openai_gateway:app
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+from _chat_backend import app_with, event_stream
+from _openai_chunks import Writer
+from _server import ask_through
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from chunkfold import APIError, ChunkfoldError, aconnect, encode_event
+
+FOR_THE_CLIENT = (400, 413, 422, 429, 503)  # others, such as 401, are about the gateway's own account
+
+
+async def written(client: httpx.AsyncClient, asked: dict[str, Any]) -> AsyncGenerator[bytes]:
+    """The answer, chunk by chunk. What fails before the first chunk is raised; later it is the last event."""
+    options = asked.get("stream_options") or {}
+    request = {**asked, "stream_options": {**options, "include_usage": True}}
+    writer, has_begun = Writer(str(asked.get("model"))), False
+    try:
+        async with aconnect(client, "POST", "chat/completions", json=request) as stream:
+            async for event in stream.events():
+                for chunk in writer.chunks_of(event):
+                    has_begun = True
+                    yield chunk
+        for chunk in writer.end_of(stream.completion(), wants_usage=bool(options.get("include_usage"))):
+            yield chunk
+    except (ChunkfoldError, httpx.TransportError) as error:
+        if not has_begun:
+            raise
+        yield encode_event(json.dumps(failure(error)))  # and no [DONE]
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """An error for the client, without the provider's message: it may quote a key."""
+    return {"error": {"message": "The provider failed.", "type": type(error).__name__, "code": None, "param": None}}
+
+
+def status_of(error: Exception) -> int:
+    """The provider's status, if a client can do something about it; else 502."""
+    status = error.status_code if isinstance(error, APIError) else None
+    return status if status in FOR_THE_CLIENT else 502
+
+
+async def chat(request: Request) -> Response:
+    """The endpoint. It answers once there is output, so that a failure before it has a status of its own."""
+    chunks = written(request.state.client, await request.json())
+    try:
+        first = await anext(chunks)
+    except (ChunkfoldError, httpx.TransportError) as error:
+        return JSONResponse(failure(error), status_of(error))
+    return event_stream(from_first(first, chunks))
+
+
+async def from_first(first: bytes, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The chunks with the one that was taken; they end with the response."""
+    async with aclosing(chunks):
+        yield first
+        async for chunk in chunks:
+            yield chunk
+
+
+app = app_with("/v1/chat/completions", chat)
+
+if __name__ == "__main__":
+    ask_through(app)
