@@ -1,6 +1,6 @@
 """The exceptions: every way in which reading a stream can fail.
 
-    ChunkfoldError                  .snapshot, .emitted_output, .retryable
+    ChunkfoldError                  .snapshot, .emitted_output, .retryable, .retry_after
     ├─ APIError                     the provider reported an error
     │  └─ APIStatusError            an HTTP status that is not 2xx, before any stream
     ├─ InvalidStreamError           the input is not a stream of chunks
