@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import httpx2
@@ -87,6 +87,35 @@ async def test_status_and_headers_beside_a_plain_iterable(front: Any) -> None:
     with pytest.raises(APIStatusError) as caught:
         await stream.read()
     assert (caught.value.status_code, caught.value.retry_after) == (429, 3.0)
+
+
+def test_an_iterable_with_a_status_and_headers_is_read_with_them() -> None:
+    """As a response of requests, which was passed itself; options that are passed come first."""
+
+    class Response:
+        status_code = 429
+        headers: ClassVar = {"Retry-After": "3", "x-request-id": "r1"}
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"slow down"
+
+    with pytest.raises(APIStatusError) as caught:
+        ChatCompletionStream(Response()).read()
+    error = caught.value
+    assert (error.status_code, error.retry_after, error.request_id, error.retryable) == (429, 3.0, "r1", True)
+    with pytest.raises(APIStatusError) as caught:
+        ChatCompletionStream(Response(), status_code=401).read()
+    assert (caught.value.status_code, caught.value.retry_after) == (401, 3.0)
+
+
+@pytest.mark.parametrize("status_code", ["429", None, pytest])
+def test_a_status_of_another_type_is_none(status_code: Any) -> None:
+    class Source(list[bytes]):
+        headers = 5
+
+    source = Source([HI, STOP])
+    source.status_code = status_code  # type: ignore[attr-defined]
+    assert ChatCompletionStream(source).read().text == "Hi"
 
 
 @pytest.mark.parametrize("body", [b"data: x", "data: x", bytearray(b"data: x")])

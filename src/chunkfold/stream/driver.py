@@ -87,6 +87,8 @@ class StreamDriver:
             headers = Headers({} if given is None else given)
             encodings = decoded_encodings(headers)
             options = {"status_code": self.response.status_code, "headers": headers, **options}
+        elif isinstance(getattr(source, "status_code", None), int):  # a response of requests, which may refuse
+            options = {"status_code": source.status_code, "headers": getattr(source, "headers", None), **options}
         self._parser = ChatCompletionParser(**options)
         self._decoded = 0 if encodings else None  # bytes of a compressed body
         if (refused := encoding_error(self.response, encodings)) is not None:
