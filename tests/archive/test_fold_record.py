@@ -121,7 +121,7 @@ def of_the_command(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[s
 
 def as_columns(line: dict[str, Any]) -> dict[str, Any]:
     """Those columns that the command's JSON has, too."""
-    error = line["error"] or dict.fromkeys(("type", "message", "status_code", "code", "retryable"))
+    error = line["error"] or dict.fromkeys(("type", "message", "status_code", "code"))
     whole = line["completion"] or line["snapshot"] or {}
     choices = whole.get("choices", [])
     messages = [one["message"] for one in choices]
@@ -133,7 +133,6 @@ def as_columns(line: dict[str, Any]) -> dict[str, Any]:
         "error": error["message"],
         "error_status": error["status_code"],
         "error_code": error["code"] and str(error["code"]),
-        "error_retryable": error["retryable"],
         "anomalies": [{"rule": rule, "count": count} for rule, count in line["anomalies"].items()],
         **{name: known(whole.get(name), kind) for name, kind in (("id", str), ("model", str), ("created", int))},
         "choices": [one["index"] for one in choices],
@@ -262,7 +261,12 @@ def test_the_page_lists_the_columns_in_their_order() -> None:
 
 STANDS: dict[str, dict[str, Any]] = {  # the record, and what stands in columns that the command's JSON does not have
     "whole": {"outcomes": ["tool_calls"], "url": "https://api.example.com/v1/chat/completions", "size": len(WHOLE.dumps())},
-    "two choices and a gap": {"outcomes": ["stop", "length"]},
+    "two choices and a gap": {"outcomes": ["stop", "length"], "error_retryable": None},
+    "a plain body that was cut": {"texts": ["Hi"], "error_retryable": True},  # nothing was shown that would come twice
+    "nothing": {"texts": [], "error_retryable": True},
+    "refused": {"error_status": 401, "error_retryable": False},
+    "left": {"ending": "closed", "error_retryable": None},
+    "a recording that is damaged": {"ending": None, "error_retryable": None},
     "usage with details": {"cached_tokens": 7, "reasoning_tokens": 5},
     "values of a wrong type": {"outcomes": [None]},
     "hostile": {"outcomes": ["other", None]},

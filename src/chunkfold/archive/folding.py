@@ -10,7 +10,7 @@ from typing import Final
 
 from chunkfold.archive.columns import Ending, FoldedRecord, Message, Timing, ToolCall, Usage
 from chunkfold.arguments import check_count
-from chunkfold.errors import APIError, exceeded
+from chunkfold.errors import APIError, exceeded, is_retryable
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import is_int64
 from chunkfold.models.completion import ChatCompletion, Choice
@@ -105,7 +105,7 @@ def _ending(size: int, recording: Recording, parser: ChatCompletionParser, error
         "error": None if error is None else _message_of(error),
         "error_status": _integer(status),
         "error_code": None if code is None else well_formed(str(code)),
-        "error_retryable": None if parser.error is None else parser.error.retryable,
+        "error_retryable": None if parser.error is None else is_retryable(parser.error, after_output=True),
         "anomalies": [{"rule": anomaly.rule.id, "count": anomaly.count} for anomaly in parser.anomalies],
     }
 
