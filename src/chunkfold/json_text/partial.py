@@ -248,16 +248,13 @@ class PartialJSON:
     def _begin(self, value: dict[str, Any] | list[Any]) -> None:
         """A container begins. It is shown from now on, unless its type can be judged only as a whole."""
         shape = self._shape_here()
-        is_held = shape is None or not shape.may_be(type(value))
-        if not is_held:
-            self._attach(value)
-        self._stack.append(_Open(value, shape, is_held))
+        self._stack.append(_Open(value, shape, is_held=shape is None or not shape.may_be(type(value))))
         self._wants = _KEY_OR_END if isinstance(value, dict) else _VALUE_OR_END
 
     def _end(self) -> None:
         frame = self._stack.pop()
         self._open_items -= len(frame.value)
-        if frame.is_held and frame.shape is not None and frame.shape.fits(frame.value):
+        if not frame.is_held or (frame.shape is not None and frame.shape.fits(frame.value)):
             self._attach(frame.value)
         self._end_value()
 
@@ -269,21 +266,15 @@ class PartialJSON:
                 self._root = validate_json(self._text.getvalue(), self._type)
 
     def _shown(self) -> Any:
-        """The value so far: the open containers copied, with the open string or number in the innermost."""
+        """The value so far: copies of the open containers, one inside the other, and the open string or number."""
         frames = list(takewhile(lambda frame: not frame.is_held, self._stack))
-        copies = [frame.value.copy() for frame in frames]
-        for frame, outer, inner in zip(frames, copies, copies[1:], strict=False):
-            outer[frame.key if isinstance(outer, dict) else -1] = inner
-        root = copies[0] if copies else self._root
-        if len(frames) < len(self._stack):
-            return root
-        is_shown, leaf = self._open_leaf()
-        if not is_shown:
-            return root
-        if not frames:
-            return leaf
-        _insert(copies[-1], frames[-1].key, leaf)
-        return root
+        is_shown, value = self._open_leaf() if len(frames) == len(self._stack) else (False, None)
+        for frame in reversed(frames):
+            inner, value = value, frame.value.copy()
+            if is_shown:
+                _insert(value, frame.key, inner)
+            is_shown = True
+        return value if is_shown else self._root
 
     def _open_leaf(self) -> tuple[bool, Any]:
         """The string or number that the text ends in, and whether to show it."""
