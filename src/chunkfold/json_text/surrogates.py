@@ -70,10 +70,9 @@ def scrub(value: Any) -> Any:
 
     Nothing is copied, since a text may be as large as an event, and take four times its bytes.
     """
+    scrub_keys(value)
     whole = [value]
     for holder in containers_in(whole):
-        if is_object(holder):
-            _scrub_own_keys(holder)
         for key in places_in(holder):
             if isinstance(holder[key], str):
                 make_well_formed(holder, key)
@@ -82,12 +81,8 @@ def scrub(value: Any) -> Any:
 
 def scrub_keys(value: Any) -> None:
     """Change the JSON value so that no key of an object has a surrogate."""
-    for holder in filter(is_object, containers_in(value)):
-        _scrub_own_keys(holder)
-
-
-def _scrub_own_keys(fields: dict[str, Any]) -> None:
-    if any(map(_is_split, fields)):
-        items = [(well_formed(key), item) for key, item in fields.items()]
-        fields.clear()
-        fields.update(items)
+    for fields in filter(is_object, containers_in(value)):
+        if any(map(_is_split, fields)):
+            items = [(well_formed(key), item) for key, item in fields.items()]
+            fields.clear()
+            fields.update(items)
