@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
-from chunkfold.json_text.values import copied, is_container, is_list, is_object
+from chunkfold.json_text.values import copied, is_container, is_list, is_object, objects_in
 
 Fields = Mapping[str, Any]
 
@@ -202,9 +202,8 @@ def is_of_tool(fields: Fields) -> bool:
 
 def brings_tool_message(choice: BaseModel) -> bool:
     """Whether a choice of a chunk brings a tool's message, as its delta or as a whole message."""
-    delta: BaseModel | None = vars(choice).get("delta")
-    message: BaseModel | None = vars(choice).get("message")
-    return (delta is not None and is_of_tool(vars(delta))) or (message is not None and is_of_tool(vars(message)))
+    parts: list[BaseModel | None] = [vars(choice).get(name) for name in ("delta", "message")]
+    return any(part is not None and is_of_tool(vars(part)) for part in parts)
 
 
 def is_thought(fields: Fields) -> bool:
@@ -235,8 +234,7 @@ def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
     items = [value] if kind is THINKING and is_object(value) else value
     if not is_list(items):
         return None
-    fragments = list(filter(is_object, items))
-    return [_unwrapped(item, kind.inner) for item in fragments] if kind.inner else fragments
+    return [_unwrapped(item, kind.inner) for item in items if is_object(item)]
 
 
 def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
@@ -251,11 +249,8 @@ def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
 
 def reasoning_of(kind: BlockKind, fragments: list[dict[str, Any]]) -> str:
     """The reasoning in fragments of blocks: the texts under the first key that has any."""
-    for key in kind.reasoning:
-        texts = [text for fragment in fragments if (text := fragment.get(key)) and isinstance(text, str)]
-        if texts:
-            return "".join(texts)
-    return ""
+    texts = ("".join([text for one in fragments if isinstance(text := one.get(key), str)]) for key in kind.reasoning)
+    return next(filter(None, texts), "")
 
 
 def content_block(block: dict[str, Any]) -> dict[str, Any]:
@@ -298,8 +293,7 @@ def _kimi_fields(fields: Fields) -> dict[str, Any]:
 
     The summary in the blocks is the text only if no other came.
     """
-    details = fields.get(REASONING_DETAILS.name)
-    blocks = list(filter(is_object, details)) if is_list(details) else []
+    blocks = objects_in(fields.get(REASONING_DETAILS.name))
     if kind_in(REASONING_DETAILS, blocks) is not KIMI_DETAILS:
         return {}
     sent = [{key: value for key, value in block.items() if key != "index"} for block in blocks]
@@ -351,7 +345,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _unwrapped(fragment: dict[str, Any], inner: str) -> dict[str, Any]:
-    own = fragment.get(inner)
+    own = fragment.get(inner) if inner else None
     return {**{key: value for key, value in fragment.items() if key != inner}, **own} if is_object(own) else fragment
 
 
