@@ -78,23 +78,21 @@ def check_source(source: object, method: str) -> None:
 
     The response of a client of the other kind has the method too, and would look like a transport that failed.
     """
-    kind = type(source)
+    received = type(source).__name__
     is_async = method == "aiter_bytes"
     own, other = ("__aiter__", "__iter__") if is_async else ("__iter__", "__aiter__")
     if hasattr(source, method):
-        body = getattr(source, "stream", None)
         missing = [name for name in ("status_code", "headers") if not hasattr(source, name)]
         if missing:
-            raise TypeError(f"source: expected a response with {' and '.join(missing)}, received {kind.__name__}")
+            raise TypeError(f"source: expected a response with {' and '.join(missing)}, received {received}")
+        body = getattr(source, "stream", None)
         if getattr(source, "is_closed", False) or hasattr(body, own) or not hasattr(body, other):
             return  # closed: its body may have been read
-        received = f"the {kind.__name__} of {'a sync' if is_async else 'an async'} client"
-    elif hasattr(source, own) and not issubclass(kind, (bytes, bytearray, memoryview, str)):
+        received = f"the {received} of {'a sync' if is_async else 'an async'} client"
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        received += "" if is_async else ": pass a whole body as [body]"
+    elif hasattr(source, own) and not isinstance(source, str):
         return
-    elif isinstance(source, (bytes, bytearray, memoryview)) and not is_async:
-        received = f"{kind.__name__}: pass a whole body as [body]"
-    else:
-        received = kind.__name__
     expected = "an async response or async iterable of bytes" if is_async else "a response or an iterable of bytes"
     raise TypeError(f"source: expected {expected}, received {received}")
 
