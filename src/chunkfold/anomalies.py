@@ -34,7 +34,6 @@ class Rule:
         return example_of(self.id).body
 
     def __str__(self) -> str:
-        """The id and the sentence."""
         return f"{self.id}: {self.sentence}"
 
 
@@ -60,7 +59,6 @@ class Anomaly:
         return f"byte {self.offset}: {self.detail}" if self.detail else f"byte {self.offset}"
 
     def __str__(self) -> str:
-        """The rule, how often it was triggered, and the first place."""
         often = "" if self.count == 1 else f"{self.count} times, first "
         return f"{self.rule} ({often}at {self.first})"
 

@@ -69,7 +69,6 @@ def _diffused(text: str, progress: str, finish_reason: str = "null") -> bytes:
 
 
 def _fragment(id: str | None, index: int = 0, **function: str) -> str:
-    """A tool call fragment, as JSON."""
     fields = {"index": index, "id": id, "function": function}
     return json.dumps({name: field for name, field in fields.items() if field is not None}, separators=(",", ":"))
 

@@ -104,7 +104,6 @@ def _text(text: str) -> Html:
 
 
 def _calls(message: dict[str, Any]) -> Iterator[Html]:
-    """The tool calls as a table, and how many more there are."""
     found: list[Any] = message.get("tool_calls") or []
     cells = [(word(call.name), cut(call.arguments, _SHORT), word(call.id)) for call in found[:_CALLS]]
     legacy = message.get("function_call")
