@@ -6,12 +6,15 @@ import re
 from functools import lru_cache
 from itertools import accumulate, islice
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 
 from chunkfold.excerpts import excerpt
 from chunkfold.json_text.values import MAX_DEPTH, is_nested_deeper
+
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 OBJECT: Final[Any] = dict[str, Any]  # the type of any JSON object
 _PYDANTIC_DEPTH: Final = 200  # levels of objects and lists; pydantic reads no deeper JSON

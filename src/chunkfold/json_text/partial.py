@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from itertools import takewhile
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, overload
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -20,12 +20,11 @@ from chunkfold.arguments import check_flag, check_instance
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt, on_one_line
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, is_unfinished
-from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
+from chunkfold.json_text.parsing import T, adapter_of, load_json, name_of, validate_json
 from chunkfold.json_text.shapes import Shape, shape_of
 from chunkfold.json_text.surrogates import REPLACEMENT
 from chunkfold.json_text.values import MAX_DEPTH, dotted, existing_path, is_object
 
-T = TypeVar("T")
 _ANYTHING: Final = shape_of(adapter_of(Any))
 _FREE_COPIES: Final = 100_000  # items that may be copied before the text pays for them
 _COPIES_PER_CHARACTER: Final = 64  # items

@@ -2,13 +2,14 @@
 
 import builtins
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Final, overload
 
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from chunkfold.arguments import check_flag
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt
+from chunkfold.json_text.parsing import ModelT, T
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
 from chunkfold.models.content import read_part, returned_fields, text_of
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chunkfold.models.parts import MessagePart, PartStart
-
-T = TypeVar("T")
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 # With one of these the API takes a message without content.
 _WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")

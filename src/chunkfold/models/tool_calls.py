@@ -5,17 +5,14 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar, overload
+from typing import Annotated, Any, Final, Literal, overload
 
-from pydantic import BaseModel, PrivateAttr
+from pydantic import PrivateAttr
 
 from chunkfold.arguments import check_instance, wrong_type
-from chunkfold.json_text.parsing import OBJECT, adapter_of, first_of_equal
+from chunkfold.json_text.parsing import OBJECT, ModelT, T, adapter_of, first_of_equal
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.models.base import AnyString, Model, Uncompared, null_as
-
-T = TypeVar("T")
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 ToolTypes = Mapping[str, Any]
 """What the arguments of each tool are: pydantic models, TypedDicts, dataclasses, by the tools' names."""

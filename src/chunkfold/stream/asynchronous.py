@@ -10,10 +10,11 @@ from collections.abc import AsyncIterable, AsyncIterator
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
+from chunkfold.json_text.parsing import ModelT, T
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
-from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
+from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
 from chunkfold.stream.network import (
     InterruptibleReads,
     aread_to_end,

@@ -9,15 +9,14 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from chunkfold.anomalies import Anomaly
 from chunkfold.arguments import check_flag, check_seconds
 from chunkfold.errors import ChunkfoldError, StreamConsumedError, StreamEnd
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.excerpts import counted
+from chunkfold.json_text.parsing import T
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
@@ -39,9 +38,6 @@ from chunkfold.wire.headers import Headers
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent, TextDelta
     from chunkfold.stream.partials import Partials
-
-T = TypeVar("T")
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MAX_SLICES_AT_LEAVE: Final = 32  # each has 32 KiB at most
 

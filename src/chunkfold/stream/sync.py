@@ -12,10 +12,11 @@ from queue import Empty, SimpleQueue
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
+from chunkfold.json_text.parsing import ModelT, T
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
-from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, ModelT, StreamDriver, T
+from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
 from chunkfold.stream.network import owns_connection, read_to_end, reads_until, shares_connection, wake_reader
 from chunkfold.stream.responses import SyncResponse, close_quietly
 
