@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from itertools import takewhile
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -20,7 +20,7 @@ from chunkfold.arguments import check_flag, check_instance
 from chunkfold.errors import ParseError
 from chunkfold.excerpts import excerpt, on_one_line
 from chunkfold.json_text.grammar import ESCAPE, NUMBER, OPEN_ESCAPE, PLAIN, SCALAR, SPACE, end_of, is_unfinished
-from chunkfold.json_text.parsing import T, adapter_of, load_json, name_of, validate_json
+from chunkfold.json_text.parsing import adapter_of, load_json, name_of, validate_json
 from chunkfold.json_text.shapes import Shape, shape_of
 from chunkfold.json_text.surrogates import REPLACEMENT
 from chunkfold.json_text.values import MAX_DEPTH, dotted, existing_path, is_object
@@ -295,11 +295,7 @@ class PartialJSON:
         return self._failure
 
 
-@overload
-def parse_json(text: str, as_type: type[T]) -> T: ...
-@overload
-def parse_json(text: str, as_type: None = None) -> Any: ...
-def parse_json(text: str, as_type: Any = None) -> Any:
+def parse_json(text: str, as_type: Any) -> Any:
     """Parse the whole text as JSON, into `as_type` if one is given; a `ParseError` if that is not possible."""
     if not text or text.isspace():
         raise ParseError("expected JSON, received no text", text=text)
