@@ -76,7 +76,7 @@ class ThinkTags:
         check_instance("opening", opening, str, "a str")
         check_instance("closing", closing, str, "a str")
         check_flag("inside", inside)
-        if not opening or not closing or opening in closing or closing in opening:
+        if opening in closing or closing in opening:  # an empty one is part of any other
             raise ValueError(f"expected two tags, neither part of the other, received {opening!r} and {closing!r}")
         self._tags = (opening, closing)
         self._any_tag = re.compile("|".join(map(re.escape, self._tags)))
