@@ -42,14 +42,9 @@ class _Member(NamedTuple):
     """One type of those that a value may have."""
 
     container: type | None = None  # `dict` or `list`, checked part by part; None if a value is checked as a whole
-    fields: Mapping[str | None, _Part] = {}  # the types of its fields by their keys
+    fields: Mapping[str | None, tuple[_Part, ...]] = {}  # the type of each of its fields, by its key
     others: tuple[_Part, ...] = ()  # the types of all other values in it; none if there may be none
     key: "Shape | None" = None  # what the keys must be, None for any
-
-    def parts_at(self, key: str | None) -> tuple[_Part, ...]:
-        """The types that the value under a key may have."""
-        part = self.fields.get(key)
-        return self.others if part is None else (part,)
 
 
 class _Schemas(NamedTuple):
@@ -95,7 +90,7 @@ class Shape:
         return self._children[container, name]
 
     def _new_child(self, members: list[_Member], name: str | None) -> "Shape | None":
-        parts = {part.identity: part for member in members for part in member.parts_at(name)}
+        parts = {part.identity: part for member in members for part in member.fields.get(name, member.others)}
         if not parts:
             return None
         shapes, identity = self._schemas.shapes, tuple(parts)
@@ -197,16 +192,16 @@ def _member_of(schema: _Schema, config: Mapping[str, Any], schemas: _Schemas) ->
     return _Member()
 
 
-def _fields_of(fields: Any, config: Mapping[str, Any]) -> dict[str | None, _Part]:
+def _fields_of(fields: Any, config: Mapping[str, Any]) -> dict[str | None, tuple[_Part, ...]]:
     """The types of fields by the keys that they may have; those of a dataclass come in a list."""
-    found: dict[str | None, _Part] = {}
+    found: dict[str | None, tuple[_Part, ...]] = {}
     named: Iterable[Any] = fields.items() if is_object(fields) else [(field["name"], field) for field in fields]
     for name, field in named:
         part = _Part(field["schema"], config, name)
         alias: Any = name if config.get("validate_by_alias") is False else field.get("validation_alias", name)
         paths: list[list[Any]] = [[alias]] if isinstance(alias, str) else alias if is_list(alias[0]) else [alias]
         for first, *rest in paths:
-            found[first] = _Part(_ANY) if rest else part  # the field's value is somewhere inside
+            found[first] = (_Part(_ANY) if rest else part,)  # the field's value is somewhere inside
         if config.get("populate_by_name") or config.get("validate_by_name"):
-            found.setdefault(name, part)
+            found.setdefault(name, (part,))
     return found
