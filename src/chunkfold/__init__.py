@@ -98,6 +98,8 @@ if TYPE_CHECKING:
     from chunkfold.wire.bodies import error_from_response
     from chunkfold.wire.payload import Payload, parse_payload
 
+    __version__: str
+
 __all__ = [
     "RULES",
     "APIError",
@@ -198,9 +200,7 @@ _MODULES = (
     *("events.types", "json_text.partial", "models.parts", "transforms", "archive"),
 )
 
-if TYPE_CHECKING:
-    __version__: str
-else:  # a type checker is to know which names there are
+if not TYPE_CHECKING:  # a type checker is to know which names there are
 
     def __getattr__(name: str) -> object:
         if name == "__version__":
