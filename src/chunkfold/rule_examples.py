@@ -34,7 +34,8 @@ class Example(NamedTuple):
     is_for_one: bool = False  # whether the request has to ask for one choice to trigger the rule
 
 
-_HEAD: Final = '"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"m"'
+_OBJECT: Final = '"object":"chat.completion.chunk"'
+_HEAD: Final = f'"id":"chatcmpl-1",{_OBJECT},"created":1760000000,"model":"m"'
 _DONE: Final = b"data: [DONE]\n\n"
 
 
@@ -54,6 +55,7 @@ def _stream(*deltas: str, finish_reason: str = '"stop"') -> bytes:
 
 _HI: Final = _delta('{"role":"assistant","content":"Hi"}')
 _STOP: Final = _delta("{}", '"stop"')
+_MESSAGE: Final = _chunk('{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}')
 _CALL: Final = '{"index":0,"id":"call_a","type":"function","function":{"name":"look_up","arguments":"{\\"q\\":1}"}}'
 
 
@@ -93,10 +95,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF106": Example(b'event: progress\ndata: {"step":1}\n\n' + _HI + _STOP + _DONE),
     "CF107": Example(_HI.replace(b"Hi", b"H\xff") + _STOP + _DONE, text="H\ufffd"),
     "CF108": Example(_HI + _STOP + b"data: [DONE] \n\n"),
-    "CF109": Example(
-        b'{"id":"chatcmpl-1","object":"chat.completion","created":1760000000,"model":"m","choices":[{"index":0,'
-        b'"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}'
-    ),
+    "CF109": Example(_MESSAGE[6:-2].replace(b"chat.completion.chunk", b"chat.completion")),
     "CF110": Example(_HI + b'Data: {"choices":[]}\n\n' + _STOP + _DONE),
     "CF111": Example(b"data: " + _HI + _STOP + _DONE),
     "CF112": Example(_HI + _STOP + b"data: ]\n\n" + _DONE),
@@ -106,9 +105,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF204": Example(_stream('{"role":"assistant","content":"H"}', '{"role":"model","content":"i"}')),
     "CF205": Example(_HI + _STOP.replace(b"chatcmpl-1", b"chatcmpl-2") + _DONE),
     "CF206": Example((_HI + _STOP).replace(b'"object":"chat.completion.chunk",', b"") + _DONE),
-    "CF207": Example(
-        _chunk('{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}') + _DONE
-    ),
+    "CF207": Example(_MESSAGE + _DONE),
     "CF208": Example(
         _stream('{"content":[{"type":"thinking","thinking":"Hm"},{"type":"text","text":"Hi"}]}'), reasoning="Hm"
     ),
@@ -119,10 +116,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "CF213": Example(_HI.replace(b"Hi", b"H\ti") + _STOP + _DONE, "H\ti"),
     "CF214": Example(b"data: [" + _HI[6:-2] + b"]\n\n" + _STOP + _DONE),
     "CF215": Example(_HI.replace(b"1760000000", b'"1760000000"') + _STOP + _DONE),
-    "CF216": Example(
-        b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"},'
-        b'"finish_reason":"stop"}]}\n\n' + _DONE
-    ),
+    "CF216": Example(_delta('{"content":"Hi"}', '"stop"').replace(_HEAD.encode(), _OBJECT.encode()) + _DONE),
     "CF217": _called(f"null,{_CALL}"),
     "CF218": Example(_stream('{"audio":{"id":"a","data":"aGV"}}', '{"audio":{"data":"sbG8="}}'), "", audio="aGVsbG8="),
     "CF219": Example(_HI + b'data: {"status":"worker restarted"}\n\n' + _STOP + _DONE),
