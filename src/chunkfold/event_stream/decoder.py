@@ -176,10 +176,9 @@ class EventStreamDecoder:
             self._start = start
             return b""
         self._start = None
-        if start.startswith(BOM):
-            self.offset = len(BOM)
-            return start[len(BOM) :]
-        return start
+        rest = start.removeprefix(BOM)
+        self.offset = len(start) - len(rest)
+        return rest
 
     def _take_data(self, data: bytes) -> list[ServerSentEvent]:
         """Split into lines; where all have the same end and no block is open, take whole plain blocks first."""
