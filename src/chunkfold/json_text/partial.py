@@ -37,7 +37,6 @@ _KEY_OR_END: Final = "a key or }"
 _COLON: Final = "a colon"
 _COMMA: Final = "a comma or the end of the object or list"
 _OVER: Final = "nothing more"
-_SHALLOWER: Final = f"at most {MAX_DEPTH} levels"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _KEY_WANTED: Final = (_KEY, _KEY_OR_END)
 _STRING_WANTED: Final = (*_VALUE_WANTED, *_KEY_WANTED)
@@ -190,7 +189,7 @@ class PartialJSON:
             self._string = StringIO(newline="")
         elif sign in "{[" and wants in _VALUE_WANTED:
             if len(self._stack) == MAX_DEPTH:
-                raise self._error(text, at, _SHALLOWER)
+                raise self._error(text, at, f"at most {MAX_DEPTH} levels")
             self._begin({} if sign == "{" else [])
         elif sign in "}]" and wants in _END_WANTED and isinstance(self._stack[-1].value, dict if sign == "}" else list):
             self._end()
