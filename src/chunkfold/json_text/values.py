@@ -3,6 +3,7 @@
 import marshal
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, Final, TypeGuard
 
@@ -69,11 +70,9 @@ def existing_path(loc: Path, value: Any) -> Path:
     path: list[str | int] = []
     for part in loc:
         key: Any = part if is_list(value) else str(part)
-        try:
+        with suppress(LookupError, TypeError):
             value = value[key]
-        except (LookupError, TypeError):
-            continue
-        path.append(part)
+            path.append(part)
     return tuple(path)
 
 
