@@ -234,7 +234,8 @@ def fragments_of(kind: BlockKind, value: Any) -> list[dict[str, Any]] | None:
     items = [value] if kind is THINKING and is_object(value) else value
     if not is_list(items):
         return None
-    return [_unwrapped(item, kind.inner) for item in items if is_object(item)]
+    fragments = list(filter(is_object, items))
+    return [_unwrapped(item, kind.inner) for item in fragments] if kind.inner else fragments
 
 
 def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
@@ -249,8 +250,11 @@ def kind_in(kind: BlockKind, fragments: list[dict[str, Any]]) -> BlockKind:
 
 def reasoning_of(kind: BlockKind, fragments: list[dict[str, Any]]) -> str:
     """The reasoning in fragments of blocks: the texts under the first key that has any."""
-    texts = ("".join([text for one in fragments if isinstance(text := one.get(key), str)]) for key in kind.reasoning)
-    return next(filter(None, texts), "")
+    for key in kind.reasoning:
+        texts = [text for fragment in fragments if (text := fragment.get(key)) and isinstance(text, str)]
+        if texts:
+            return "".join(texts)
+    return ""
 
 
 def content_block(block: dict[str, Any]) -> dict[str, Any]:
@@ -345,7 +349,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _unwrapped(fragment: dict[str, Any], inner: str) -> dict[str, Any]:
-    own = fragment.get(inner) if inner else None
+    own = fragment.get(inner)
     return {**{key: value for key, value in fragment.items() if key != inner}, **own} if is_object(own) else fragment
 
 
