@@ -309,7 +309,10 @@ class EventStreamDecoder:
 
     def _take_other_line(self, name: bytes, value: bytes, line: bytes) -> bool:
         """Handle a line that is not data; return whether it belongs to an event stream."""
-        if self._exceeds(name, line):
+        if self.limit is not None and _LONGEST_TEXT < len(line) <= self.limit and name in (b"event", b"id"):
+            self.limit = self._largest = _LONGEST_TEXT
+        if len(line) > self._largest:
+            self._exceed()
             return False
         if name == b"event":
             self._event = value.decode("utf-8", "replace")
@@ -330,14 +333,6 @@ class EventStreamDecoder:
             return False
         # A comment proves nothing once a foreign line came: style sheets have lines that begin with a colon.
         return bool(name) or not self._unknown_line_seen
-
-    def _exceeds(self, name: bytes, line: bytes) -> bool:
-        """End the stream if a line that is not data is too long; return whether it is."""
-        if self.limit is not None and _LONGEST_TEXT < len(line) <= self.limit and name in (b"event", b"id"):
-            self.limit = self._largest = _LONGEST_TEXT
-        if is_too_long := len(line) > self._largest:
-            self._exceed()
-        return is_too_long
 
     def _take_retry(self, value: bytes) -> None:
         """ASCII digits only, of any length: more digits than the interpreter converts are a very long time."""

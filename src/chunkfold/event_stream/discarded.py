@@ -89,7 +89,11 @@ class Discarded:
     def keep_line(self, line: bytes, offset: int, event_id: str, *, in_stream: bool) -> None:
         """Keep a line that is not a field, if it is bare JSON or nearly `data`; `offset` is its place in the body."""
         if in_stream and self._is_json_line(line):
-            self._keep_json(line, offset)
+            self.is_begun = True
+            if not self._json:
+                self._json_offset = offset
+            self._json += line[: _LONGEST_JSON - len(self._json)] + b"\n"
+            del self._json[_LONGEST_JSON:]
         meant = _meant_as_data(line, in_stream=in_stream)
         if meant is None:
             return
@@ -99,14 +103,6 @@ class Discarded:
         if not self._nearly_data or (is_payload and self._payloads_size < _LONGEST_LINES):
             self.is_begun = True
             self._nearly_data.append(ServerSentEvent(meant, "" if is_payload else MESSAGE, event_id, offset))
-
-    def _keep_json(self, line: bytes, offset: int) -> None:
-        """Keep one line of JSON in several, which may be an error."""
-        self.is_begun = True
-        if not self._json:
-            self._json_offset = offset
-        self._json += line[: _LONGEST_JSON - len(self._json)] + b"\n"
-        del self._json[_LONGEST_JSON:]
 
     def _is_json_line(self, line: bytes) -> bool:
         """Whether a line is one of JSON in several; none is once they are too long."""
