@@ -155,10 +155,7 @@ class ThinkTags:
         return split
 
     def _parts(self, index: int, text: str, *, hold: bool) -> Iterator[ChoiceDelta]:
-        """The stretches of text between tags; a possible beginning of a tag at the end is held back.
-
-        If too many tags come at once, the rest of the text stays as it is.
-        """
+        """The stretches of text between tags, up to a limit; what may begin a tag at the end is held back."""
         start, tags = 0, self._any_tag.finditer(text)
         for tag in islice(tags, self._tags_left):
             self._tags_left -= 1
@@ -273,10 +270,7 @@ def _beside(chunk: ChatCompletionChunk, choices: list[ChunkChoice]) -> ChatCompl
 
 
 def _without_repeats(parts: list[ChoiceDelta], own: str) -> list[ChoiceDelta]:
-    """The parts without reasoning that is in a field of its own, too, in the same order (MiniMax-M3).
-
-    After the first that is not, no more is searched for: both may be large.
-    """
+    """The parts without reasoning that is in a field of its own, too, in the same order (MiniMax-M3)."""
     kept: list[ChoiceDelta] = []
     place = 0
     for part in parts:
@@ -284,7 +278,7 @@ def _without_repeats(parts: list[ChoiceDelta], own: str) -> list[ChoiceDelta]:
         if part.reasoning_content:
             text = part.reasoning_content.strip()
             begin = own.find(text, place)
-            place = len(own) if begin < 0 else begin + len(text)
+            place = len(own) if begin < 0 else begin + len(text)  # once one is not, none is: both may be large
         if begin < 0:
             kept.append(part)
     return kept

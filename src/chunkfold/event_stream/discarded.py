@@ -149,10 +149,7 @@ def _is_payload(line: bytes) -> bool:
 
 
 def _meant_as_data(line: bytes, *, in_stream: bool) -> bytes | None:
-    """The value of a line whose field is `data` but for blanks around it, a BOM or capitals; None for any other line.
-
-    Within a stream, a line that begins as an object of JSON, or is `[DONE]`, is the value of a field that is missing.
-    """
+    """The value of a line whose field is `data` but for blanks around it, a BOM or capitals, or missing; else None."""
     if in_stream and _is_payload(line):
         return line
     colon = line.find(b":") if b":" in line else len(line)

@@ -121,10 +121,7 @@ _set_source: Final = vars(_Growth)["_source"].__set__
 
 
 def text_grown(kind: type[TextGrowthT], choice: int, delta: str, buffer: TextBuffer, end: int) -> TextGrowthT:
-    """The event for a piece of a choice's text, which is now the first `end` characters of the buffer.
-
-    It does what the class does when it is called, in half the time.
-    """
+    """The event for a piece of a text, now the first `end` characters of the buffer: its class takes twice the time."""
     event = _new(kind)
     _set_choice(event, choice)
     _set_delta(event, delta)

@@ -34,10 +34,7 @@ def is_server_side(id_: str | None, type_: str | None, *, has_name: bool) -> boo
 
 
 def arguments_json(arguments: str) -> str:
-    """A call's arguments as one JSON text: see `without_placeholder`; and an object that is repeated counts once.
-
-    An object that was encoded twice (CF310) is decoded once.
-    """
+    """A call's arguments as one object without a placeholder, also if it is repeated, or encoded twice (CF310)."""
     raw = object_in_string(arguments) or arguments
     text = without_placeholder(raw)
     text = first_of_equal(text) if NEXT_OBJECT.search(text) else text

@@ -253,10 +253,7 @@ def split_options(json: Any, options: ConnectOptions) -> tuple[ParserOptions, di
 
 
 def _headers(given: Any) -> list[tuple[Any, Any]]:
-    """The caller's headers, and chunkfold's unless the caller has one of that name.
-
-    A compressed body can expand before any limit is checked, so none is requested.
-    """
+    """The caller's headers, and chunkfold's unless the caller has one of that name."""
     try:
         pairs = [(name, value) for name, value in (given.items() if hasattr(given, "items") else given or ())]
     except (TypeError, ValueError):
@@ -268,5 +265,6 @@ def _headers(given: Any) -> list[tuple[Any, Any]]:
         if not isinstance(value, str | bytes):  # which may be a secret
             raise TypeError(f"headers[{excerpt(name)}]: expected a string, received {type(value).__name__}")
     known = Headers(dict[Any, Any](pairs))
+    # A compressed body can expand before any limit is checked.
     ours = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
     return [*pairs, *((name, value) for name, value in ours.items() if name not in known)]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent, TextDelta
     from chunkfold.stream.partials import Partials
 
-_MAX_SLICES_AT_LEAVE: Final = 32  # each has 32 KiB at most
+_MAX_SLICES_AT_LEAVE: Final = 32  # of a large read that is half parsed; each has 32 KiB at most
 
 
 class Step(Enum):
@@ -365,11 +365,7 @@ class StreamDriver:
         self._ready = self._ready_events = _NOTHING
 
     def _leave(self) -> None:
-        """The consumer leaves, and nothing more is yielded.
-
-        The ending takes into account what has arrived: of a large read that is half parsed, up to 32 more slices,
-        which is at most 1 MiB.
-        """
+        """The consumer leaves, and nothing more is yielded; the ending depends on what arrived, up to a limit."""
         for _ in range(_MAX_SLICES_AT_LEAVE):
             if self._slices is None or self._is_parsing:
                 break

@@ -13,10 +13,7 @@ MAX_PARTIAL_VALUES: Final = 250_000  # each takes some microseconds and hundreds
 
 
 class Partials:
-    """The values of the text of choice 0, while its stream is parsed; type and numbers are those of `PartialJSON`.
-
-    A text with more than 250,000 values, counted by its commas and opening brackets, is an error.
-    """
+    """The values of the text of choice 0, while its stream is parsed; type and numbers are those of `PartialJSON`."""
 
     def __init__(self, parser: ChatCompletionParser, as_type: Any, *, half_numbers: bool) -> None:
         self._parser = parser
