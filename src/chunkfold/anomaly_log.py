@@ -61,12 +61,9 @@ class AnomalyLog:
 
 
 def refused_rules(*, strict: bool | Collection[str], tolerate: Collection[str]) -> frozenset[str]:
-    """The ids of the rules that strict mode does not tolerate, given the parser's options of these names.
-
-    True means all but CF507, which is the transport's fault and not the provider's.
-    """
+    """The ids of the rules that strict mode does not tolerate, given the parser's options of these names."""
     tolerated = _known_ids("tolerate", tolerate)
-    if isinstance(strict, bool):
+    if isinstance(strict, bool):  # a late fault is the transport's, not the provider's
         return _IDS - {anomalies.LATE_FAULT.id} - tolerated if strict else frozenset()
     return _known_ids("strict", strict) - tolerated
 
