@@ -1,7 +1,4 @@
-"""Keep what the standard discards although senders mean it: errors, lines that are nearly `data`, the start of a body.
-
-It is only kept, in bounded form, for a layer above that may be lenient.
-"""
+"""Keep what the standard discards although senders mean it: errors, what is nearly `data`, the start of a body."""
 
 import re
 from operator import attrgetter

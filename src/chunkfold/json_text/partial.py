@@ -126,7 +126,6 @@ class PartialJSON:
         check_instance("text", text, str, "a str")
         self._text.write(text)
         self._read(text)
-        # Copying is paid for by the text, so that the cost stays linear.
         self._credit += len(text) * _COPIES_PER_CHARACTER
         cost = self._open_items + len(self._stack)
         if self._string is not None:

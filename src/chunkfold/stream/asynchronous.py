@@ -1,7 +1,4 @@
-"""Read a response, async: `sync` with `await`, and without other threads.
-
-The source is any response with `aiter_bytes`, such as httpx's and httpx2's, or any async iterable of bytes.
-"""
+"""Read a response, async: `sync` with `await`, and without other threads."""
 
 import builtins
 import math

@@ -1,7 +1,4 @@
-"""Read a response: pull bytes and close. The driver decides what to do next.
-
-The source is any response with `iter_bytes`, such as httpx's and httpx2's, or any iterable of bytes.
-"""
+"""Read a response: pull bytes and close. The driver decides what to do next."""
 
 import builtins
 import math
