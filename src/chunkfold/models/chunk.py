@@ -126,17 +126,15 @@ def chunks_with(choices: list[ChunkChoice]) -> list[ChatCompletionChunk]:
 
 
 # What an object without choices may be made of and still belong to a stream of chunks.
-_EXPLAINED: Final = frozenset(
-    {
-        *("usage", "service_tier", "system_fingerprint", "obfuscation"),  # OpenAI
-        "error",  # empty: an object with other content is not a chunk
-        "base_resp",  # MiniMax
-        *("citations", "search_results"),  # Perplexity
-        *("prompt_filter_results", "prompt_annotations"),  # Azure
-        "timings",  # llama.cpp
-        "x_groq",
-    }
-)
+_EXPLAINED: Final = {
+    *("usage", "service_tier", "system_fingerprint", "obfuscation"),  # OpenAI
+    "error",  # empty: an object with other content is not a chunk
+    "base_resp",  # MiniMax
+    *("citations", "search_results"),  # Perplexity
+    *("prompt_filter_results", "prompt_annotations"),  # Azure
+    "timings",  # llama.cpp
+    "x_groq",
+}
 KEEP_ALIVES: Final = ("keepalive", "ping", "heartbeat")
 """Names of events, and types of objects, that keep a connection alive. As text in data they are refused."""
 # Where other APIs have their text, beside a usage or an id like ours: DashScope, Workers AI, Baidu.
