@@ -4,8 +4,6 @@ Raw fields stay as sent; properties such as `outcome` are added. Only `message.r
 reasoning text from whichever field has it.
 """
 
-from pydantic import Field
-
 from chunkfold.models.base import Model
 from chunkfold.models.message import ChatCompletionMessage
 from chunkfold.models.outcome import Outcome, outcome_of
@@ -47,7 +45,7 @@ class ChatCompletion(Model):
     object: str = "chat.completion"
     created: int | None = None
     model: str | None = None
-    choices: list[Choice] = Field(default_factory=list[Choice])
+    choices: list[Choice] = []
     usage: CompletionUsage | None = None
     service_tier: str | None = None
     system_fingerprint: str | None = None

@@ -4,7 +4,7 @@ import builtins
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Final, overload
 
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from chunkfold.arguments import check_flag
 from chunkfold.errors import ParseError
@@ -49,9 +49,7 @@ class ChatCompletionMessage(Model):
     content_parts: list[dict[str, Any]] | None = None
     refusal: str | None = None
     reasoning: str | None = None
-    tool_calls: Annotated[list[ChatCompletionMessageToolCall], null_as([])] = Field(
-        default_factory=list[ChatCompletionMessageToolCall]
-    )
+    tool_calls: Annotated[list[ChatCompletionMessageToolCall], null_as([])] = []
     function_call: FunctionCall | None = None
     audio: ChatCompletionAudio | None = None
     images: list[Any] | None = None
