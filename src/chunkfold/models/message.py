@@ -23,8 +23,6 @@ from chunkfold.models.tool_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from chunkfold.models.parts import MessagePart, PartStart
 
 # With one of these the API takes a message without content.
@@ -153,7 +151,7 @@ class ChatCompletionMessage(Model):
         return parts
 
 
-def keep_order(message: ChatCompletionMessage, parts: "Sequence[PartStart]") -> None:
+def keep_order(message: ChatCompletionMessage, parts: "list[PartStart]") -> None:
     """Record the order of a message's parts: for each, the field and where in it the part begins."""
     from chunkfold.models.parts import sizes_of
 
