@@ -32,12 +32,10 @@ class _Shortener(reprlib.Repr):
         self.maxother = 500
 
     def repr_bytes(self, value: bytes, _level: int) -> str:
-        """Bytes, cut in the middle."""
         half = _LONGEST // 2
         return repr(value) if len(value) <= _LONGEST else f"{value[:half]!r}...{value[-half:]!r}"
 
     def repr_int(self, x: int, level: int) -> str:
-        """An integer; if it has so many digits that an interpreter may refuse to print it, its size."""
         bits = x.bit_length()
         return super().repr_int(x, level) if bits <= _LARGEST_INTEGER else f"<an integer of {bits} bits>"
 

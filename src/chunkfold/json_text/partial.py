@@ -1,9 +1,8 @@
 """Parse JSON that is still being written into its value so far.
 
 The text is parsed once, as it arrives, into a tree that grows. A value that is returned is a copy of the containers
-that are still open; finished items are shared, because they never change again. The text pays for copying: if many
-items are open or long, a value is copied only after some more text. So the cost is linear in the text, and a value is
-at most a few pieces behind.
+that are still open; finished items are shared, because they never change again. The text pays for copying, so that the
+cost is linear: if many items are open or long, a value is copied only after some more text.
 """
 
 import json

@@ -150,7 +150,6 @@ class _Request:
         return sending
 
     def stream_options(self, response: Any) -> dict[str, Any]:
-        """The options of the stream over the response."""
         may_keep = self.reuse_connection and may_reuse(self.client, response)
         return {**self._parser_options, "reuse_connection": may_keep}
 
@@ -215,7 +214,6 @@ class _AsyncConnection(_Unopened, AbstractAsyncContextManager[AsyncChatCompletio
 
     def __init__(self, request: _Request) -> None:
         self._request = request
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> AsyncChatCompletionStream:
         async with AsyncExitStack() as stack:
