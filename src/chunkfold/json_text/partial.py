@@ -55,7 +55,6 @@ class _Open:
 
 
 def _insert(container: Any, key: str, value: Any) -> None:
-    """Add a value: under the latest key of an object, or as the next item of a list."""
     if is_object(container):
         container[key] = value
     else:

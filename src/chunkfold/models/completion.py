@@ -76,7 +76,6 @@ class ChatCompletion(Model):
         return self.choices[0].finish_reason if self.choices else None
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the message, with long texts shortened and everything escaped."""
         from chunkfold.models.html import completion_html
 
         return completion_html(self)

@@ -44,15 +44,13 @@ class CompletionUsage(Model):
             *("prompt_cache_hit_tokens", "cache_read_input_tokens", "num_cached_tokens", "precached_prompt_tokens"),
             "cached_input_tokens",
         )
-        # The last are Writer's, and Mistral's.
-        details = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details")
+        details = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details")  # last: Writer's, Mistral's
         return self._count("cached_tokens", details, names)
 
     @property
     def reasoning_tokens(self) -> int | None:
         """Completion tokens spent on reasoning, wherever the provider put them; None if they were not sent."""
-        # The last are Writer's.
-        details = ("completion_tokens_details", "output_tokens_details", "completion_token_details")
+        details = ("completion_tokens_details", "output_tokens_details", "completion_token_details")  # last: Writer's
         return self._count("reasoning_tokens", details)
 
     def _count(self, name: str, details: tuple[str, ...], names: tuple[str, ...] = ()) -> int | None:

@@ -287,7 +287,6 @@ class StreamDriver:
     # What a read brings
 
     def _received(self, data: bytes, *, folding: bool) -> None:
-        """The source gave bytes. A large read is parsed in slices."""
         self._cut_short = None  # if a read was, the source survived it
         self._folding = folding
         self._is_parsing = True
