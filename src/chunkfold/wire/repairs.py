@@ -19,6 +19,7 @@ from chunkfold.json_text.values import (
     is_list,
     is_object,
     objects_in,
+    places_in,
     size_of,
     values_in,
 )
@@ -217,8 +218,8 @@ def _json_text(value: Any) -> str:
 def read_spelled_numbers(value: Any, notes: Notes, path: Path) -> None:
     """Whole numbers written as a string or with a fraction of 0, where an integer is wanted."""
     integers = _INTEGERS.get(_parent(path), frozenset())
-    for key, item in _items(value):
-        place = (*path, key)
+    for key in places_in(value):
+        item, place = value[key], (*path, key)
         if key in integers and (number := whole_number(item)) is not None:
             value[key] = number
             detail = f"{dotted(place)}: expected an integer, received {type(item).__name__}"
@@ -239,7 +240,8 @@ def whole_number(item: Any) -> int | None:
 
 def _drop_deep_values(value: Any, notes: Notes, path: Path) -> None:
     """Drop what is nested deeper than 200 under unknown keys, so that a snapshot can always be dumped."""
-    for key, item in reversed(_items(value)):
+    for key in reversed([*places_in(value)]):
+        item = value[key]
         if not is_container(item) or (key == "arguments" and _parent(path) in ("function", "function_call")):
             continue
         if _is_structure(path, key):
@@ -269,10 +271,3 @@ def is_too_deep(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-def _items(value: Any) -> list[tuple[Any, Any]]:
-    """The keys, or places, and what they hold."""
-    if is_object(value):
-        return list(value.items())
-    return list(enumerate(value)) if is_list(value) else []
