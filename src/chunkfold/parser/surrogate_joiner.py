@@ -45,10 +45,7 @@ class SurrogateJoiner:
     def flush(self) -> list[ChatCompletionChunk]:
         """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
         held, self._held = self._held, {}
-        choices = [
-            ChunkChoice(index=channel.key[0], delta=_delta_of(channel, REPLACEMENT)) for _, channel in held.values()
-        ]
-        return chunks_with(choices)
+        return chunks_with([ChunkChoice(index=channel.key[0], delta=_delta_of(channel)) for _, channel in held.values()])
 
     def _join_in(self, channel: Channel) -> None:
         key, holder, name = channel.key, channel.holder, channel.name
@@ -69,9 +66,9 @@ def _scrub_model(model: Model) -> None:
                 _scrub_model(inner)
 
 
-def _delta_of(channel: Channel, text: str) -> ChoiceDelta:
-    """A delta that brings just this text."""
-    value: Any = text
+def _delta_of(channel: Channel) -> ChoiceDelta:
+    """A delta that brings just U+FFFD."""
+    value: Any = REPLACEMENT
     for key in reversed(channel.inner):
         value = {key: value}
     if channel.item is not None:
