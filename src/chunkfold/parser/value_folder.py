@@ -168,8 +168,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
     [choice], usage = chunk.choices, chunk.usage
     delta = choice.delta
     has_index = any(hole.holder is vars(choice) for hole in holes)
-    known = None if has_index else state
-    texts = _texts_of(delta, known)
+    texts = _texts_of(delta, state, has_index=has_index)
     unknown = [unknown_of(model) for model in (chunk, choice, delta)]
     is_ruled = not RULED_UNKNOWN.isdisjoint(unknown[-1]) or any(
         is_list(value) for one in unknown for value in one.values()
@@ -183,7 +182,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         return None
     counts, created = numbers["count"], numbers["created"]
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
-    is_more_kept = is_deep or (has_index and any(unknown[1:]))
+    is_more_kept = is_deep or (has_index and any((*unknown[1:], delta.tool_calls)))
     kept = (fold.extra, state.extra, state.message_extra)
     return Meaning(
         texts=numbers["text"],
@@ -197,30 +196,24 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         ],
         choice=numbers["index"][0] if has_index else None,
         notes=[(anomalies.CONTENT_PARTS, "")] if is_list(delta.content) else [],
-        rule=None if is_more_kept else _rule_for(texts, delta, known),
+        rule=None if is_more_kept else _rule_for(texts, delta, state),
         is_always_usual=not (counts or created or texts[1:]),
     )
 
 
-def _rule_for(texts: list[Field], delta: ChoiceDelta, state: ChoiceState | None) -> TextRule | None:
-    """The rule for a text of a delta, for a reasoning in a block, or for a call's arguments; None if there is none.
-
-    `state` is that of the delta's choice; None if the choice changes.
-    """
+def _rule_for(texts: list[Field], delta: ChoiceDelta, state: ChoiceState) -> TextRule | None:
+    """The rule for a text of a delta, for a reasoning in a block, or for a call's arguments; None if there is none."""
     if delta.tool_calls:
-        [call] = delta.tool_calls
-        calls = None if state is None else state.tool_calls
+        [call], calls = delta.tool_calls, state.tool_calls
         return None if calls is None or call.index is None else rule_for_call(calls, call.index)
     if is_list(delta.content):
-        [part] = delta.content
-        parts = None if state is None or read_part(part)[0] == "text" else state.content_parts
-        if parts is None:
+        [part], parts = delta.content, state.content_parts
+        if parts is None or read_part(part)[0] == "text":
             return TEXT_RULES["content"]
         return rule_with_block(TEXT_RULES["reasoning"], parts.blocks, *(part.keys() - {"type"}))
     rule = TEXT_RULES[next((text.key for text in texts if text.holder is vars(delta)), "reasoning")]
-    in_block = next((text.key for text in texts if text.holder is not vars(delta)), None)
-    blocks = None if state is None else state.blocks.get(REASONING_DETAILS.name)
-    return rule if in_block is None or blocks is None else rule_with_block(rule, blocks, in_block)
+    in_block = [text.key for text in texts if text.holder is not vars(delta)]
+    return rule_with_block(rule, state.blocks[REASONING_DETAILS.name], *in_block) if in_block else rule
 
 
 def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Field], unknown: list[dict[str, Any]]) -> _Kind | None:
@@ -242,18 +235,21 @@ def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Field], unknown
     return None
 
 
-def _texts_of(delta: ChoiceDelta, state: ChoiceState | None) -> list[Field]:
-    """The text that a delta brings, or two: a reasoning and the same in a block. Empty if it brings anything else."""
-    if state is None and (is_list(delta.content) or delta.reasoning_details):
+def _texts_of(delta: ChoiceDelta, state: ChoiceState, *, has_index: bool) -> list[Field]:
+    """The text that a delta brings, or two: a reasoning and the same in a block. Empty if it brings anything else.
+
+    `has_index` says that the choice changes.
+    """
+    if has_index and (is_list(delta.content) or delta.reasoning_details):
         return []  # something is noted of it, or depends on what came before
-    brought = brought_fields(delta, state)
+    brought = brought_fields(delta, None if has_index else state)
     if len(brought) != 1 and {*brought} not in _REASONING_AND_BLOCK:
         return []
     texts = [text for name in brought if (text := _text_of(delta, name, state)) is not None]
     return texts if len(texts) == len(brought) else []
 
 
-def _text_of(delta: ChoiceDelta, name: str, state: ChoiceState | None) -> Field | None:
+def _text_of(delta: ChoiceDelta, name: str, state: ChoiceState) -> Field | None:
     """The text in a field of a delta, if nothing else is in it that is kept."""
     fields = vars(delta)
     if is_list(fields[name]) and name == "content":
@@ -264,7 +260,7 @@ def _text_of(delta: ChoiceDelta, name: str, state: ChoiceState | None) -> Field 
         return None
     [item] = fields[name]
     if is_object(item):
-        kind = REASONING_DETAILS if state is None else state.blocks[name].kind
+        kind = state.blocks[name].kind
         brought = [key for key in (*kind.appended, *kind.whole, "signature") if item.get(key)]
         is_text = len(brought) == 1 and brought[0] in kind.reasoning  # any but a text is noted each time
         return Field(item, brought[0]) if is_text else None
