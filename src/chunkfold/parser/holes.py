@@ -78,11 +78,7 @@ def _fields(model: Model) -> Iterator[Field]:
     """
     fields, unknown = vars(model), unknown_of(model)
     for key, value in fields.items():
-        if value is None:
-            continue
-        if not isinstance(value, (dict, list, Model)):
-            yield Field(fields, key)
-        elif is_model(value):
+        if is_model(value):
             yield from _fields(value)
         elif is_list(value) and key in _LISTS:
             for item in value:
@@ -90,8 +86,10 @@ def _fields(model: Model) -> Iterator[Field]:
         elif is_list(value) and key == "content":
             for part in value:
                 yield from _fields_of_part(part)
-        else:
+        elif is_container(value):
             raise ValueError(f"{key}: expected one value, received several")
+        elif value is not None:
+            yield Field(fields, key)
     # A hole in a list or an object is not found.
     yield from (Field(unknown, key) for key, value in unknown.items() if not is_container(value))
 
