@@ -44,16 +44,12 @@ class TextChannels:
 
     def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
         self._calls_of = calls_of
-        self._calls: dict[int, ToolCalls] = {}
+        # By the choices' indexes. From the first on, no fragment can be routed without those before it.
+        self.calls: dict[int, ToolCalls] = {}
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""
-        return Kept((self._calls,))
-
-    @property
-    def knows_calls(self) -> bool:
-        """Whether any tool call was seen: from then on no fragment can be routed without those before it."""
-        return bool(self._calls)
+        return Kept((self.calls,))
 
     def of(self, choice: ChunkChoice) -> Iterator[Channel]:
         """The channels in a choice's delta, in the order of its texts; take all of them before the next choice."""
@@ -64,10 +60,10 @@ class TextChannels:
             yield from self._call_channels(index, fragments)
 
     def _call_channels(self, choice: int, fragments: list[ChoiceDeltaToolCall]) -> Iterator[Channel]:
-        calls = self._calls.get(choice)
+        calls = self.calls.get(choice)
         if calls is None:
             known = None if self._calls_of is None else self._calls_of(choice)
-            calls = self._calls[choice] = known or ToolCalls(choice)
+            calls = self.calls[choice] = known or ToolCalls(choice)
         for fragment in calls.in_places(fragments):
             routed = calls.route(fragment)
             if routed is None:

@@ -30,7 +30,7 @@ class SurrogateJoiner:
     @property
     def is_needed(self) -> bool:
         """Whether the next chunk must be passed to `join`, even if it has no half of a character."""
-        return self._takes_all or bool(self._held) or self.channels.knows_calls
+        return self._takes_all or bool(self._held or self.channels.calls)
 
     def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> None:
         """Leave only whole characters in a chunk, which is changed; `is_split` says that a text has half of one."""
@@ -45,7 +45,8 @@ class SurrogateJoiner:
     def flush(self) -> list[ChatCompletionChunk]:
         """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
         held, self._held = self._held, {}
-        return chunks_with([ChunkChoice(index=channel.key[0], delta=_delta_of(channel)) for _, channel in held.values()])
+        choices = [ChunkChoice(index=key[0], delta=_delta_of(channel)) for key, (_, channel) in held.items()]
+        return chunks_with(choices)
 
     def _join_in(self, channel: Channel) -> None:
         key, holder, name = channel.key, channel.holder, channel.name
