@@ -19,8 +19,6 @@ _Observer = tuple[ref[object], Callable[[Any, int], object] | None, Callable[[An
 class Observers:
     """The observers of one stream."""
 
-    __slots__ = ("_observers", "_reported")
-
     def __init__(self, chunks: int) -> None:
         self._reported = chunks  # the observers are notified of those that come from now on
         self._observers: list[_Observer] = []
