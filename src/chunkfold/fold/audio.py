@@ -37,7 +37,7 @@ class Audio:
     def add(self, audio: ChoiceDeltaAudio, log: AnomalyLog) -> tuple[str, str]:
         """Fold a piece in; return what it added to the data and to the transcript."""
         fields = audio.__dict__
-        keep_unknown(self._fields, {name: fields[name] for name in ("id", "expires_at") if fields.get(name)})
+        self._fields |= {name: fields[name] for name in ("id", "expires_at") if fields.get(name)}
         keep_unknown(self._extra, audio.__pydantic_extra__)
         data, transcript = fields.get("data") or "", fields.get("transcript") or ""
         if data:
