@@ -89,7 +89,7 @@ def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
     """
     fields = delta.__dict__
     brought = [name for name in delta.__pydantic_fields_set__ if fields.get(name) is not None]
-    if state is not None and len(brought) > 1:
+    if state is not None:
         if "role" in brought and fields["role"] == state.role:
             brought.remove("role")
         if len(brought) > 1 and fields.get("content") == "" and "content" in state.texts:

@@ -72,7 +72,7 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
     if "input_tokens" in counts or "output_tokens" in counts:
         counts = _renamed(counts, usage, log)
     merged = _merge_counts(usage, counts, log)
-    if merged is usage or not usage:
+    if merged is usage:
         return merged
     prompt, completion, total = known = _counts_in(merged)
     is_mixed = known != _counts_in(counts)
