@@ -1,7 +1,4 @@
-"""The state of one choice while it is folded, and its notifications to an observer.
-
-Texts are collected in buffers and joined on demand, so many small deltas cost as much as few large ones.
-"""
+"""The state of one choice while it is folded, and its notifications to an observer."""
 
 from collections import defaultdict
 from collections.abc import Mapping

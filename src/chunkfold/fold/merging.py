@@ -147,10 +147,7 @@ def _merged(key: str, old: Any, value: Any, log: AnomalyLog, *, is_typed: bool) 
 
 
 def _copy_to_keep(value: Any, log: AnomalyLog) -> Any:
-    """A copy of a value, independent of its chunk; of a model only the fields that are not null.
-
-    An object in it has as many keys as are kept, at every level.
-    """
+    """An independent copy of a value, without the nulls of a model and with as many keys of an object as are kept."""
     if isinstance(value, BaseModel):
         value = {key: item for key, item in fields_of(value).items() if item is not None}
     elif not is_container(value):

@@ -1,8 +1,7 @@
 """Identify the texts of a chunk, so that each can be continued from chunk to chunk.
 
 A text that grows from chunk to chunk is a channel: a choice's content, the arguments of one of its calls, a block of
-its reasoning. Code that needs the earlier part of a text, to join halves of characters or to remove
-repeats, finds it by the channel's key.
+its reasoning. Joining halves of characters and removing repeats need the earlier part: they keep it by the key.
 """
 
 from collections.abc import Callable, Iterator

@@ -142,7 +142,6 @@ class ToolCall:
 
     def add(self, fragment: ChoiceDeltaToolCall, log: AnomalyLog) -> str:
         """Fold a fragment in, all but its id, index, type and name; return what it added to the arguments."""
-        # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields, unknown = fragment.__dict__, fragment.__pydantic_extra__
         if unknown:
             merged = merge_provider_fields(self.extra, unknown.get(PROVIDER_FIELDS))  # a signature must not get lost

@@ -60,7 +60,6 @@ class ToolCalls:
 
         None if the fragment belongs to no call that is known, and has nothing in it that could begin one.
         """
-        # Not by attribute, which may be a value of a wrong type: see `Model`.
         fields = fragment.__dict__
         index, id_ = fields.get("index"), fields.get("id")
         if id_ == "null":  # Mistral sends the word in further fragments (CF203)

@@ -1,7 +1,4 @@
-"""Decide how a stream ended, as one pure function of the facts, and create the error for each ending.
-
-The parser collects the facts when the stream stops, and calls `judge` once.
-"""
+"""Decide how a stream ended, as one pure function of the facts, and create the error for each ending."""
 
 from collections.abc import Container, Mapping
 from enum import Enum, auto

@@ -43,10 +43,7 @@ class Hole(NamedTuple):
 def holes_of(
     chunk: ChatCompletionChunk, parts: list[bytes], changed: list[int]
 ) -> tuple[ChatCompletionChunk, list[Hole]] | None:
-    """A chunk like the given one, and its holes for the parts with these numbers.
-
-    None if one of them is not exactly one value of the chunk.
-    """
+    """A chunk like the given one, and its holes for the parts with these numbers; None if one is not just one value."""
     given = [from_json(parts[number]) for number in changed]
     if not {*map(type, given)} <= {str, int}:
         return None
@@ -71,11 +68,7 @@ def holes_of(
 
 
 def _fields(model: Model) -> Iterator[Field]:
-    """The fields of a chunk that have single values, but for nulls.
-
-    Raises:
-        ValueError: There is a list or an object which the fold may keep as it is.
-    """
+    """The fields that have single values, but for nulls; a `ValueError` if the fold may keep a list or an object."""
     fields, unknown = vars(model), unknown_of(model)
     for key, value in fields.items():
         if is_model(value):

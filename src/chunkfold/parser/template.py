@@ -178,10 +178,7 @@ class EventTemplate:
         return zip(*columns, strict=True)
 
     def _compare(self, event: ServerSentEvent) -> ChatCompletionChunk | None:
-        """Compare an event that does not fit with the one compared before it, and learn where the two differ.
-
-        Returns its chunk, if it was folded for that.
-        """
+        """Compare an event that does not fit with the one compared before; return its chunk if that was folded."""
         # If the bytes around the values keep changing, learning is tried less and less often.
         self._wait = 1 if self._credit >= _WORTH_LEARNING else self._next_wait
         self._next_wait = min(2 * max(self._wait, 1), _LONGEST_WAIT)

@@ -217,10 +217,7 @@ def _rule_for(texts: list[Field], delta: ChoiceDelta, state: ChoiceState) -> Tex
 
 
 def _kind_of(hole: Hole, chunk: ChatCompletionChunk, texts: list[Field], unknown: list[dict[str, Any]]) -> _Kind | None:
-    """What is in a hole: a text, the choice's index, a count in the usage, `created`, or the value of an unknown key.
-
-    None for a value that has another meaning.
-    """
+    """What is in a hole, such as a count in the usage or the value of an unknown key; None for any other value."""
     holder, [choice], usage = hole.holder, chunk.choices, chunk.usage
     if any(holder is text.holder and hole.key == text.key for text in texts):
         return "text"

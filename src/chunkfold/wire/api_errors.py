@@ -146,10 +146,7 @@ def _fields_in(value: Any) -> dict[str, Any]:
 
 
 def _message_for(error: ErrorObject, inner: dict[str, Any], text: str) -> str:
-    """The message for the exception's text: bounded, without control characters; else the code and the type.
-
-    Where there is none of these, it quotes the text.
-    """
+    """The message, bounded and without control characters; else the code and the type; else an excerpt of the text."""
     message, words = _with_reason(error.message, error.param), _with_reason(inner.get("message"), inner.get("param"))
     if message:
         if words and message.lstrip()[:1] in ("{", "["):  # the same, as JSON

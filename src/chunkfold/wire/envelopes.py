@@ -1,8 +1,7 @@
 """Recognise providers' errors by their shape, inside a stream or instead of one; `api_errors` turns them into errors.
 
-Events of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
-
-The shapes are tried in a fixed order (see `find_error`); `is_only_chunk` quickly checks that none is possible.
+The shapes are tried in a fixed order (see `find_error`); `is_only_chunk` quickly checks that none is possible. Events
+of other APIs are recognised here too: the URL is wrong then, and a retry does not help.
 """
 
 import re
@@ -156,10 +155,7 @@ def _error_in(holder: Any) -> Any:
 
 
 def _error_as_text(choice: dict[str, Any]) -> dict[str, str]:
-    """The error that DashScope sends as the text of this choice: an event with its status, or JSON, or words.
-
-    Empty if there is none.
-    """
+    """The error that DashScope sends as the text of a choice: an event with its status, JSON or words. Else empty."""
     delta = choice.get("delta")
     text = delta.get("content") if is_object(delta) and choice.get("finish_reason") == _TEXT_IS_ERROR else None
     if not isinstance(text, str) or not text.strip():

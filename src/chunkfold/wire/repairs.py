@@ -204,11 +204,7 @@ def _values_in_calls(part: dict[str, Any], notes: Notes) -> Iterator[tuple[dict[
 
 
 def _json_text(value: Any) -> str:
-    """The JSON text of a value.
-
-    Raises:
-        ValueError: It has a number with more digits than the interpreter prints.
-    """
+    """The JSON text of a value; a `ValueError` if it has a number with more digits than the interpreter prints."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:

@@ -1,7 +1,6 @@
 """Derive the HTTP status that an error inside a stream means.
 
-It comes from the body alone, since the response's own is 200: from a number first, then from the words of `code` and
-`type`.
+It comes from the body alone, since the response's own is 200: a number first, then the words of `code` and `type`.
 """
 
 import re
