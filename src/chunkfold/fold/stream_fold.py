@@ -224,10 +224,11 @@ class StreamFold:
         if self.states and usage is not None:  # Workers AI ends its chunks with an object of its other API
             self._add_usage(usage)
 
-    def calls_of(self, choice: int) -> ToolCalls | None:
+    def calls_of(self, choice: int) -> ToolCalls:
         """A copy of a choice's calls without their arguments, to route fragments before they are folded."""
         state = self.states.get(choice)
-        return None if state is None or state.tool_calls is None else state.tool_calls.without_texts()
+        calls = ToolCalls(choice) if state is None or state.tool_calls is None else state.tool_calls
+        return calls.without_texts()
 
     def compact(self) -> None:
         """Join the pieces of all texts, if many came since the last time; else nothing happens."""

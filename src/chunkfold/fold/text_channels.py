@@ -38,10 +38,10 @@ class Channel(NamedTuple):
 class TextChannels:
     """The channels of one stream.
 
-    Unless all chunks pass through here, `calls_of` returns the calls of a choice, which are changed here, or None.
+    Unless all chunks pass through here, `calls_of` returns the calls of a choice so far, which are changed here.
     """
 
-    def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
+    def __init__(self, calls_of: Callable[[int], ToolCalls] = ToolCalls) -> None:
         self._calls_of = calls_of
         # By the choices' indexes. From the first on, no fragment can be routed without those before it.
         self.calls: dict[int, ToolCalls] = {}
@@ -59,10 +59,9 @@ class TextChannels:
             yield from self._call_channels(index, fragments)
 
     def _call_channels(self, choice: int, fragments: list[ChoiceDeltaToolCall]) -> Iterator[Channel]:
-        calls = self.calls.get(choice)
-        if calls is None:
-            known = None if self._calls_of is None else self._calls_of(choice)
-            calls = self.calls[choice] = known or ToolCalls(choice)
+        if choice not in self.calls:
+            self.calls[choice] = self._calls_of(choice)
+        calls = self.calls[choice]
         for fragment in calls.in_places(fragments):
             routed = calls.route(fragment)
             if routed is None:

@@ -14,6 +14,7 @@ from chunkfold.errors import APIError, ChunkfoldError, exceeded
 from chunkfold.event_stream.server_sent_event import MESSAGE, ServerSentEvent
 from chunkfold.excerpts import excerpt
 from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.parsing import has_more_items, has_more_wide_text
 from chunkfold.models.chunk import ChatCompletionChunk, is_keep_alive
 from chunkfold.parser.choice_merger import ChoiceMerger
@@ -58,7 +59,7 @@ class EventFolder:
         merges = options.one_choice and not any(isinstance(transform, OneChoice) for transform in options.transforms)
         self._merger = ChoiceMerger(fold) if merges else None
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
-        self._joiner = SurrogateJoiner(None if options.transforms else fold.calls_of)
+        self._joiner = SurrogateJoiner(ToolCalls if options.transforms else fold.calls_of)
         self._output_limit = OutputLimit(options.max_output_size, fold, self._joiner.channels)
         self._template = EventTemplate(fold, self._output_limit)
 
@@ -165,7 +166,7 @@ class EventFolder:
                 for chunk in payload.chunks:
                     self._merger.merge(chunk)
             is_split = any(rule is anomalies.SPLIT_SURROGATES for rule, _ in payload.notes)
-            if is_split or self._joiner.is_needed:
+            if is_split or self._joiner.is_needed or self._options.transforms:
                 for chunk in payload.chunks:
                     self._joiner.join(chunk, is_split=is_split)
                 self._is_direct = not (self._sees_all or self._joiner.is_needed)

@@ -22,15 +22,14 @@ _MOST_HELD: Final = 1000  # halves at a time: what is held back is kept nowhere 
 class SurrogateJoiner:
     """Join split pairs across the chunks of one stream; `calls_of` is that of `TextChannels`."""
 
-    def __init__(self, calls_of: Callable[[int], ToolCalls | None] | None = None) -> None:
+    def __init__(self, calls_of: Callable[[int], ToolCalls]) -> None:
         self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
         self.channels = TextChannels(calls_of)
-        self._takes_all = calls_of is None
 
     @property
     def is_needed(self) -> bool:
         """Whether the next chunk must be passed to `join`, even if it has no half of a character."""
-        return self._takes_all or bool(self._held or self.channels.calls)
+        return bool(self._held or self.channels.calls)
 
     def join(self, chunk: ChatCompletionChunk, *, is_split: bool) -> None:
         """Leave only whole characters in a chunk, which is changed; `is_split` says that a text has half of one."""
