@@ -81,14 +81,12 @@ class StreamedBody(EventFolder):
     def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
         """End the stream. If no chunk came, an error in any shape that it began with is why."""
         opening, self._opening = self._opening, None
-        payload = None
-        if opening is not None and not (self._fold.chunks or self._has_chunks) and stop in _UNEXPLAINED:
-            payload = opening_error(opening.data)
-        if opening is None or payload is None:
-            super().end(stop, error)
-        else:
+        may_be_why = stop in _UNEXPLAINED and not (self._fold.chunks or self._has_chunks)
+        if opening is not None and may_be_why and (payload := opening_error(opening.data)) is not None:
             self._log.offset = opening.offset
             self._fold_payload(payload, opening.offset)
+        else:
+            super().end(stop, error)
 
     def _read_exposed(self, events: list[ServerSentEvent], *, folding: bool) -> None:
         """Fold the events, and read in between what the decoder exposes besides them, in the order of the body."""
