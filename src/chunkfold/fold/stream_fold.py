@@ -348,8 +348,7 @@ class StreamFold:
         if outcome is None:
             self.log.note(anomalies.EMPTY_FOR_ABSENT, "finish_reason")
             return
-        if state.finish_reason is not None:
-            known = state.finish_reason
+        if (known := state.finish_reason) is not None:
             self.log.note(anomalies.FINISHED_TWICE, "choice {}: {} after {}", state.index, finish_reason, known)
         state.finish_reason = finish_reason
         if isinstance(draft := state.message_extra.get(DRAFT), str):
@@ -372,13 +371,12 @@ class StreamFold:
 
     def _close_thoughts(self, chunk: ChatCompletionChunk) -> ChatCompletionChunk:
         """Close the open thoughts that text follows in a chunk; return the chunk without the tags that close them."""
-        choices: list[ChunkChoice] = []
-        for choice in chunk.choices:
-            delta = choice.delta
-            if choice.index in self._open_thoughts and text_in(fields_of(delta)):
+        choices = [*chunk.choices]
+        for place, choice in enumerate(choices):
+            if choice.index in self._open_thoughts and text_in(fields_of(choice.delta)):
                 self._open_thoughts.remove(choice.index)
                 self.states[choice.index].in_thought = False
-                if isinstance(delta.content, str):
-                    delta = delta.model_copy(update={"content": delta.content.removeprefix(CLOSING_THOUGHT_TAG)})
-            choices.append(choice if delta is choice.delta else choice.model_copy(update={"delta": delta}))
+                if isinstance(text := choice.delta.content, str):
+                    delta = choice.delta.model_copy(update={"content": text.removeprefix(CLOSING_THOUGHT_TAG)})
+                    choices[place] = choice.model_copy(update={"delta": delta})
         return chunk.model_copy(update={"choices": choices}) if choices != chunk.choices else chunk
