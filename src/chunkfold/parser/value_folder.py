@@ -170,10 +170,8 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
     has_index = any(hole.holder is vars(choice) for hole in holes)
     texts = _texts_of(delta, state, has_index=has_index)
     unknown = [unknown_of(model) for model in (chunk, choice, delta)]
-    is_ruled = not RULED_UNKNOWN.isdisjoint(unknown[-1]) or any(
-        is_list(value) for one in unknown for value in one.values()
-    )
-    if is_ruled or not _has_all_counts(usage):
+    has_lists = any(is_list(value) for one in unknown for value in one.values())
+    if has_lists or not RULED_UNKNOWN.isdisjoint(unknown[-1]) or not _has_all_counts(usage):
         return None
     numbers: defaultdict[_Kind | None, list[int]] = defaultdict(list)
     for number, hole in enumerate(holes):
@@ -183,17 +181,12 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
     counts, created = numbers["count"], numbers["created"]
     is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
     is_more_kept = is_deep or (has_index and any((*unknown[1:], delta.tool_calls)))
-    kept = (fold.extra, state.extra, state.message_extra)
+    kept = dict(zip(map(id, unknown), (fold.extra, state.extra, state.message_extra), strict=True))
     return Meaning(
         texts=numbers["text"],
         counts=counts,
         positive=counts + created,
-        unknown=[
-            (extra, number)
-            for extra, own in zip(kept, unknown, strict=True)
-            for number in numbers["unknown"]
-            if holes[number].holder is own
-        ],
+        unknown=[(kept[id(holes[number].holder)], number) for number in numbers["unknown"]],
         choice=numbers["index"][0] if has_index else None,
         notes=[(anomalies.CONTENT_PARTS, "")] if is_list(delta.content) else [],
         rule=None if is_more_kept else _rule_for(texts, delta, state),
