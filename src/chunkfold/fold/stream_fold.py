@@ -176,8 +176,8 @@ class StreamFold:
         value = fields.get(name)
         if type(value) is str and name in TEXT_RULES:
             size = TEXT_RULES[name](state, value)
-        elif name == "tool_calls":
-            size = fold_tool_calls(state, value or [])
+        elif name == "tool_calls" and (fragments := fields.get(name)):
+            size = fold_tool_calls(state, fragments)
         else:
             size = self._add_delta(state, delta)
         if unknown_of_choice:
