@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -15,9 +15,6 @@ from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.content import PROVIDER_FIELDS, REASONING_ITEMS, fields_of
 from chunkfold.models.shared import CompletionTokensDetails, CompletionUsage, PromptTokensDetails
 from chunkfold.wire.repairs import read_spelled_numbers
-
-if TYPE_CHECKING:
-    from chunkfold.wire.reading import Notes
 
 EXTENDED_IN_CHOICE = ("token_ids",)
 """Unknown keys of a choice whose lists add up: vLLM sends the tokens with each chunk."""
@@ -175,7 +172,7 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
             continue
         if is_object(sent):
             counts: dict[str, Any] = copied(sent)
-            notes: Notes = []
+            notes: list[Any] = []
             read_spelled_numbers(counts, notes, ("usage",))
             usage, wrong = validate_leniently(CompletionUsage, counts)
             log.note_all([*notes, *((one.rule, str(one)) for one in wrong)])

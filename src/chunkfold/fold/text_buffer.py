@@ -1,10 +1,7 @@
 """A buffer for text that grows in many small pieces, with little memory beyond its characters."""
 
 from io import StringIO
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final
 
 _LARGE: Final = 2**16  # characters; from 3.12 on, the interpreter's buffer makes two copies of what is written
 
@@ -23,7 +20,7 @@ class TextBuffer:
         self._pieces: list[str] = []
         self._pieces_size = 0
         self._open = StringIO()
-        self._write: Callable[[str], int] = self._open.write
+        self._write = self._open.write
 
     def __reduce__(self) -> "tuple[type[TextBuffer], tuple[str]]":
         """Copied and pickled by its text: a copy of `_write` would write here."""

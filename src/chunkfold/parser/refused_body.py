@@ -5,14 +5,11 @@ if none is set, five seconds from its first bytes.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from chunkfold.errors import ChunkfoldError, InvalidStreamError
 from chunkfold.parser.endings import Stop
 from chunkfold.wire.bodies import MAX_ERROR_BODY, error_from_response
-
-if TYPE_CHECKING:
-    from chunkfold.models.chunk import ChatCompletionChunk
 
 MAX_BODY_SECONDS: Final = 5.0  # from the first bytes of the body, unless a deadline is given
 
@@ -26,7 +23,7 @@ class RefusedBody:
     foreign: tuple[int, str] | None = None
 
     def __init__(self, status_code: int, headers: Mapping[str, str]) -> None:
-        self.chunks: list[ChatCompletionChunk] = []  # never any
+        self.chunks: list[Any] = []  # never any
         self.stop: Stop | None = None  # why no more bytes are taken
         self.error: ChunkfoldError | None = None  # in the body, once nothing more is taken
         self._status_code = status_code
