@@ -260,10 +260,9 @@ def fold_tool_calls(state: ChoiceState, fragments: list[Any]) -> int:
     size = 0
     for fragment in fragments if len(fragments) == 1 else calls.in_places(fragments):
         known = len(calls.calls)
-        routed = calls.route(fragment)
-        if routed is None:
+        call, grown = calls.route(fragment)
+        if call is None:
             continue
-        call, grown = routed
         call.is_late |= state.is_late and state.finish_reason is not None
         text = call.add(fragment, state.log)
         size += grown + len(text)

@@ -63,10 +63,9 @@ class TextChannels:
             self.calls[choice] = self._calls_of(choice)
         calls = self.calls[choice]
         for fragment in calls.in_places(fragments):
-            routed = calls.route(fragment)
-            if routed is None:
+            call, _ = calls.route(fragment)
+            if call is None:
                 continue
-            call, _ = routed
             item = {name: value for name, value in (("index", call.index), ("id", call.id)) if value is not None}
             fields = vars(fragment)
             for part, name in (("function", "arguments"), ("custom", "input")):

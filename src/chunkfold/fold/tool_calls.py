@@ -55,10 +55,10 @@ class ToolCalls:
         if len(begun) > 1 and not any(map(_may_be_whole, fragments)):
             self._abreast = begun
 
-    def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall, int] | None:
+    def route(self, fragment: ChoiceDeltaToolCall) -> tuple[ToolCall | None, int]:
         """The call that a fragment belongs to, and how many characters the fragment added to its name.
 
-        None if the fragment belongs to no call that is known, and has nothing in it that could begin one.
+        There is none if the fragment belongs to no call that is known, and has nothing in it that could begin one.
         """
         fields = fragment.__dict__
         index, id_ = fields.get("index"), fields.get("id")
@@ -79,7 +79,7 @@ class ToolCalls:
             name = None
         if not (known or id_ or name or has_text) and _is_empty(fragment):
             self._log.note(anomalies.EMPTY_FOR_ABSENT, "a tool call")
-            return None
+            return None, 0
         is_free = at_index is None or at_index.left_index == index
         if is_free and index is not None and has_text and not (id_ or name):
             at_index = self._continued_at_new_index(index, at_index)
