@@ -90,9 +90,7 @@ def _with_delta(choice: Any) -> Any:
     fields = dict(choice)
     delta = dict(fields.pop("message"))
     if is_list(calls := delta.get("tool_calls")):
-        delta["tool_calls"] = [
-            {**call, "index": place} if is_object(call) else call for place, call in enumerate(calls)
-        ]
+        delta["tool_calls"] = [{**one, "index": place} if is_object(one) else one for place, one in enumerate(calls)]
     return {**fields, "delta": delta}
 
 
