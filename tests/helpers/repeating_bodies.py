@@ -350,6 +350,6 @@ def each_validated() -> Iterator[None]:
     """No event is taken because another one was like it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EventTemplate, "fold_event", lambda *_: False)
-        patch.setattr(EventTemplate, "fold_block", lambda *_: None)
+        patch.setattr(EventTemplate, "fold_block", lambda *_: False)
         patch.setattr(EventTemplate, "fold_run", lambda *_: 0)
         yield

@@ -227,7 +227,7 @@ PLANTED = {
     "a retry of any kind": Planted(EventStreamDecoder, "_take_retry", lambda self, value: setattr(self, "reconnection_time", 5), b"retry: x\n\n"),
     "a limit that is not looked at": Planted(EventStreamDecoder, "_exceed", lambda self: None, TEXT, Options(max_event_size=9)),
     "a text that is folded twice": Planted(StreamFold, "add_again", lambda self, state, head, rule, value, count=1: bool(rule(state, value) + rule(state, value)), TEXT),
-    "a short way that is none": Planted(EventTemplate, "fold_event", lambda self, event: ChatCompletionChunk, TEXT),
+    "a short way that is none": Planted(EventTemplate, "fold_event", lambda self, event, chunks: chunks is None or not chunks.append(ChatCompletionChunk()), TEXT),
     "a snapshot that is shared": Planted(ChatCompletionParser, "snapshot", property(lambda self: self.__dict__.setdefault("x", self._fold.snapshot)), TEXT),
     "every end complete": Planted(StreamEnd, "complete", property(lambda self: True), delta(content="a")),
     "an error that is lost": Planted(Lifecycle, "_with_context", lambda self, error: error if "no completion" in str(error) else None, delta(content="a")),

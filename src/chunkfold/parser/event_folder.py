@@ -70,17 +70,14 @@ class EventFolder:
         more call in it can be measured.
         """
         fold, output_limit, log, large = self._fold, self._output_limit, self._log, self._large
-        template = self._template
+        template, chunks = self._template, None if folding else self.chunks
         for event in events:
             data = event.data
             log.offset = offset = event.offset
             end = offset + len(data)
             if len(data) > large:
                 self._fold_counted(event)
-            elif self._is_direct and (make_chunk := template.fold_event(event)):
-                if not folding:
-                    self.chunks.append(make_chunk())
-            else:
+            elif not (self._is_direct and template.fold_event(event, chunks)):
                 output_limit.count(data)
                 try:
                     chunk = chunk_from_json(data) if event.event == MESSAGE and data != DONE else None

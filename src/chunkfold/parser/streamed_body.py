@@ -44,18 +44,15 @@ class StreamedBody(EventFolder):
     def feed(self, data: bytes, *, folding: bool) -> None:
         """Take the next bytes and make the chunks they complete, if `folding` only those that folding needs."""
         decoder, template, offset = self._decoder, self._template, self._decoder.offset
+        chunks = None if folding else self.chunks
         if decoder.is_between and self._is_direct:
             if len(data) > self._short:  # the events at its start may be like the one before
                 known = data[: max(0, self._output_limit.check_from - offset)]
-                size = template.fold_run(known, offset, self._largest, None if folding else self.chunks)
+                size = template.fold_run(known, offset, self._largest, chunks)
                 decoder.offset += size
                 data = data[size:]
-            elif offset + len(data) < self._output_limit.check_from and (
-                make_chunk := template.fold_block(data, offset)
-            ):
+            elif offset + len(data) < self._output_limit.check_from and template.fold_block(data, offset, chunks):
                 decoder.offset += len(data)
-                if not folding:
-                    self.chunks.append(make_chunk())
                 return
         events = decoder.feed(data)
         if decoder.has_only_events:

@@ -13,7 +13,7 @@ These two events share a template, the bytes around its one hole, which is the s
 If there is any doubt, the event is parsed as usual.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any, Final
 
@@ -65,40 +65,39 @@ class EventTemplate:
         self._starts: tuple[bytes, ...] = ()
         self._ends: tuple[bytes, ...] = ()
 
-    def fold_event(self, event: ServerSentEvent) -> Callable[[], ChatCompletionChunk] | None:
-        """Fold an event that fits the template, or from which it learns.
+    def fold_event(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
+        """Fold an event that fits the template, or from which it learns; return whether it was folded.
 
-        Returns a function that makes its chunk, before the next event is folded; None if the event was not folded.
+        Its chunk is appended to a list, if there is one.
         """
         data = event.data
         if data.startswith(self._before) and data.endswith(self._after) and event.event == MESSAGE:
             values = data[self._before_size : len(data) - self._after_size]
-            if self._fold_values(values):
-                return self._folder.copy
+            if self._fold_values(values, chunks):
+                return True
             self._credit -= _MISS
             if self._credit < -_MISS * _MOST_MISSES:
                 self._forget()
         if self._wait:
             self._wait -= 1
-            return None
-        chunk = self._compare(event)
-        return None if chunk is None else lambda: chunk
+            return False
+        return self._compare(event, chunks)
 
-    def fold_block(self, block: bytes, offset: int) -> Callable[[], ChatCompletionChunk] | None:
+    def fold_block(self, block: bytes, offset: int, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold a read that is one event, of one `data` line and a blank one, if it fits the template; see `fold_event`.
 
         So most reads need neither the decoder nor an event, which saves a quarter of the floor.
         """
         if not (block.startswith(self._starts) and block.endswith(self._ends)):
-            return None
+            return False
         begin = self._before_size + (6 if block[5] == _SPACE else 5)
         values = block[begin : len(block) - self._after_size - (4 if block[-2] == CR else 2)]
         if LF in values or CR in values:
-            return None
+            return False
         self._fold.log.offset = offset
-        return self._folder.copy if self._fold_values(values) else None
+        return self._fold_values(values, chunks)
 
-    def _fold_values(self, rest: bytes) -> bool:
+    def _fold_values(self, rest: bytes, chunks: list[ChatCompletionChunk] | None) -> bool:
         """Fold the event with these bytes between the first hole and the end of the last, if all of them fit."""
         values: list[Any] = []
         try:
@@ -117,6 +116,8 @@ class EventTemplate:
         if not self._folder.fold(values):
             return False  # the head was sent again in the meantime
         self._credit += 1
+        if chunks is not None:
+            chunks.append(self._folder.copy())
         return True
 
     def fold_run(self, data: bytes, offset: int, largest: int, chunks: list[ChatCompletionChunk] | None) -> int:
@@ -177,8 +178,8 @@ class EventTemplate:
                 return ()
         return zip(*columns, strict=True)
 
-    def _compare(self, event: ServerSentEvent) -> ChatCompletionChunk | None:
-        """Compare an event that does not fit with the one compared before; return its chunk if that was folded."""
+    def _compare(self, event: ServerSentEvent, chunks: list[ChatCompletionChunk] | None) -> bool:
+        """Compare an event that does not fit with the one compared before; return whether it was folded for that."""
         # If the bytes around the values keep changing, learning is tried less and less often.
         self._wait = 1 if self._credit >= _WORTH_LEARNING else self._next_wait
         self._next_wait = min(2 * max(self._wait, 1), _LONGEST_WAIT)
@@ -186,17 +187,19 @@ class EventTemplate:
         known, self._parts = self._parts, VALUE.split(event.data)
         if known[::2] != self._parts[::2]:
             self._changed = set()
-            return None
+            return False
         values = range(1, len(known), 2)
         self._changed |= {number for number in values if known[number] != self._parts[number]}
         # A block is found by its bytes, so its one line has an object right after `data:` or a single space.
         is_learnable = 0 < len(self._changed) <= _MOST_HOLES and event.data[:1] == b"{" and LF not in event.data
         chunk = valid_chunk(event) if is_learnable else None
         if chunk is None or not self._fold.add_if_usual(chunk):
-            return None
+            return False
         self._limit.count(event.data)
         self._learn(chunk)
-        return chunk
+        if chunks is not None:
+            chunks.append(chunk)
+        return True
 
     def _learn(self, given: ChatCompletionChunk) -> None:
         """Remember the bytes around the changing values, if each of these is one value of the chunk."""
