@@ -43,8 +43,7 @@ class TextChannels:
 
     def __init__(self, calls_of: Callable[[int], ToolCalls] = ToolCalls) -> None:
         self._calls_of = calls_of
-        # By the choices' indexes. From the first on, no fragment can be routed without those before it.
-        self.calls: dict[int, ToolCalls] = {}
+        self.calls: dict[int, ToolCalls] = {}  # by choice; once there are any, each fragment needs those before it
 
     def kept(self) -> Kept:
         """What it keeps; see `footprint`."""

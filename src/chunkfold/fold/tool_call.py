@@ -57,8 +57,7 @@ class ToolCall:
     part_extra: dict[str, Any] = field(default_factory=new_dict)  # of its function, or its custom tool
     _name: TextBuffer = field(default_factory=TextBuffer)
     measured: int = 0  # see `footprint`
-    # Its arguments without leading blanks, None once they cannot be only a placeholder.
-    _start: str | None = ""
+    _start: str | None = ""  # its arguments without leading blanks; None once they cannot be only a placeholder
     _judged: int = 0  # how many times
 
     def kept(self) -> Kept:

@@ -28,8 +28,7 @@ class ToolCalls:
         self._textless = 0  # calls of which no arguments came
         self._log = AnomalyLog() if log is None else log
         self._choice = choice
-        # What all chunks repeat, if it was sent: `id`, `created`, `model`.
-        self._head: Mapping[str, Any] = {} if head is None else head
+        self._head: Mapping[str, Any] = {} if head is None else head  # the id and all else that every chunk repeats
         self._by_id: dict[str, ToolCall] = {}
         self._by_index: dict[int | None, ToolCall] = {}  # None is never in it
         self._abreast: list[ToolCall] = []  # those that began in one delta, none with whole arguments

@@ -40,8 +40,7 @@ class EventFolder:
         self.chunks: list[ChatCompletionChunk] = []  # of the current read; the parser gives each read a list of its own
         self.stop: Stop | None = None  # why no more events are taken
         self.error: ChunkfoldError | None = None  # that an event or a limit caused
-        # Whether more than keep-alives arrived, even if a transform held it back. The parser resets it.
-        self.has_progress = False
+        self.has_progress = False  # more than keep-alives arrived, even if a transform held it; the parser resets it
         self.keep_alives = 0  # of all chunks: those that only keep the connection alive
         self._has_chunks = False  # whether any came, even if a transform held them back
         # The place and the start of the first event that does not belong to a stream of chunks.
