@@ -78,19 +78,9 @@ class StreamTiming:
             return None
         ordered = sorted(lengths)
         ranks = list(accumulate(lengths[length] for length in ordered))
-        longest = max(self._longest, max(recent, default=0.0))
-
-        def percentile(share: int) -> float:
-            return min(ordered[bisect_left(ranks, count * share / 100)], longest)
-
-        return Gaps(
-            count=count,
-            mean=(self._total + sum(recent)) / count,
-            p50=percentile(50),
-            p95=percentile(95),
-            p99=percentile(99),
-            longest=longest,
-        )
+        mean, longest = (self._total + sum(recent)) / count, max(self._longest, max(recent, default=0.0))
+        p50, p95, p99 = (min(ordered[bisect_left(ranks, count * share / 100)], longest) for share in (50, 95, 99))
+        return Gaps(count, mean, p50, p95, p99, longest)
 
     def tokens_per_second(self, completion_tokens: int | None) -> float | None:
         """The rate from the first output to the last chunk; None unless the usage is known and time has passed.
