@@ -180,9 +180,5 @@ def not_an_event_stream(body: bytes, status_code: int | None, headers: Mapping[s
         received = f"a compressed body ({response}): pass the decoded one"
     else:
         received = f"another body ({response}): {excerpt(body[:_BODY_EXCERPT].decode('utf-8', 'replace'))}"
-    return NotAnEventStreamError(
-        f"expected an event stream, received {received}",
-        status_code=status_code,
-        content_type=content_type,
-        body=body[:_BODY_EXCERPT],
-    )
+    msg = f"expected an event stream, received {received}"
+    return NotAnEventStreamError(msg, status_code=status_code, content_type=content_type, body=body[:_BODY_EXCERPT])
