@@ -98,12 +98,10 @@ def brought_fields(delta: ChoiceDelta, state: ChoiceState | None) -> list[str]:
 
 
 def _fold_unknown_fields(state: ChoiceState, unknown: dict[str, Any]) -> int:
-    rest = {
-        name: value
-        for name, value in unknown.items()
-        if name not in _UNKNOWN_RULES or not _UNKNOWN_RULES[name](state, name, value)
-    }
-    keep_unknown(state.message_extra, rest, EXTENDED_IN_MESSAGE)
+    for name, value in unknown.items():
+        rule = _UNKNOWN_RULES.get(name)
+        if rule is None or not rule(state, name, value):
+            keep_unknown(state.message_extra, {name: value}, EXTENDED_IN_MESSAGE)
     # Output, like the data of a block.
     return sum(len(value) for value in map(unknown.get, ENCRYPTED_REASONING) if isinstance(value, str))
 
