@@ -140,15 +140,12 @@ class ValueFolder:
             state = fold.states.get(self._choice["index"])
             is_folded = state is not None and fold.add_again(state, self._head, fold.add_usual, self._chunk, count)
         if is_folded:
-            if meaning is not None and meaning.notes:
-                fold.log.note_all(meaning.notes * (count - 1))  # the chunk noted them once
             self._limit.count(self._frame, count)
             self._limit.count_values(values)
-            fold.follows_template = (
-                meaning is not None
-                and bool(values[meaning.texts[0]])
-                and fold.log.count == noted + count * (len(fold.head.notes) + len(meaning.notes))
-            )
+            if meaning is not None:
+                fold.log.note_all(meaning.notes * (count - 1))  # the chunk noted them once
+                usual = noted + count * (len(fold.head.notes) + len(meaning.notes))
+                fold.follows_template = bool(values[meaning.texts[0]]) and fold.log.count == usual
         return is_folded
 
     def _keep_more(self, meaning: Meaning, values: Sequence[Any], count: int) -> None:
