@@ -81,14 +81,11 @@ def merge_usage(usage: dict[str, Any], new: CompletionUsage, log: AnomalyLog) ->
 
 def _renamed(new: Mapping[str, Any], usage: Mapping[str, Any], log: AnomalyLog) -> Mapping[str, Any]:
     """Usage with the counts that it has, and that came so far, only under the names of another API."""
-    found = {
-        name: count
-        for name, other in _OTHER_NAMES.items()
-        if new.get(name) is None
-        and is_int64(count := new.get(other))
-        and count >= 0
-        and usage.get(name) in (None, usage.get(other))
-    }
+    found: dict[str, int] = {}
+    for name, other in _OTHER_NAMES.items():
+        count, is_missing = new.get(other), new.get(name) is None and usage.get(name) in (None, usage.get(other))
+        if is_missing and is_int64(count) and count >= 0:
+            found[name] = count
     if found:
         log.note(anomalies.USAGE_NAMES, ", ".join(_OTHER_NAMES[name] for name in found))
     return {**new, **found}
