@@ -43,9 +43,8 @@ class ToolCalls:
         Rule 6: if the latest calls began side by side, as many fragments without ids and indexes continue one each.
         """
         known, abreast = len(self.calls), self._abreast
-        by_place = (
-            len(abreast) == len(fragments) and abreast[-1] is self.calls[-1] and all(map(_is_anonymous, fragments))
-        )
+        are_latest = len(abreast) == len(fragments) and abreast[-1] is self.calls[-1]
+        by_place = are_latest and all(map(_is_anonymous, fragments))
         for place, fragment in enumerate(fragments):
             if by_place:
                 self.last = abreast[place]
