@@ -10,6 +10,6 @@ chunks or events, then the end, the error and the message. Read in this order:
 - `template`: events that are like an earlier one, without parsing all JSON again; `holes`: where such events differ;
   `value_folder`: what the values there mean to the fold;
 - `endings`: `judge`, how a stream ended as a function of the facts, and the error for each ending;
-- `limits`: what a stream may cost in values, output and time; `timing`: when chunks arrived;
+- `limits`: what a stream may cost in memory and time; `timing`: when chunks arrived;
 - `surrogate_joiner`, `choice_merger`: chunks repaired before they are returned; `observers`: notifications.
 """

@@ -1,7 +1,4 @@
-"""Limit what a stream may cost: the values in an event, the output, and the time.
-
-This module reads no clock and does not wait.
-"""
+"""Limit what a stream may cost: all that is kept of it, and the time, without reading a clock."""
 
 from collections.abc import Iterable
 from typing import Any, Final
