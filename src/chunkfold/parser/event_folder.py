@@ -100,8 +100,7 @@ class EventFolder:
 
     def _is_too_large(self, data: bytes) -> bool:
         """Whether an event has more values or wide text than are allowed; if so, end the stream without parsing it."""
-        error = self._size_error(data)
-        if error is not None:
+        if (error := self._size_error(data)) is not None:
             self._fail(error)
         return error is not None
 
