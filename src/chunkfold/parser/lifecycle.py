@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly
@@ -26,7 +26,7 @@ from chunkfold.wire.headers import Headers, request_id
 if TYPE_CHECKING:
     from chunkfold.events.recorder import EventRecorder
     from chunkfold.events.types import ChatCompletionEvent
-    from chunkfold.parser.observers import Observers
+    from chunkfold.parser.observers import Observers, OnChunks, OnEnd
 
 
 class Lifecycle:
@@ -112,9 +112,7 @@ class Lifecycle:
             self._record_end()
         return self._recorder.take()
 
-    def _observe(
-        self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
-    ) -> None:
+    def _observe(self, subject: object, on_chunks: "OnChunks", on_end: "OnEnd") -> None:
         """Like `ChatCompletionParser.observe`, but the callables get the subject, which is not kept alive."""
         check_callable("on_chunks", on_chunks, optional=True)
         check_callable("on_end", on_end, optional=True)
@@ -158,7 +156,8 @@ class Lifecycle:
         if data:
             note_read(self.timing, seconds, has_chunks=has_chunks, has_output=fold.output_size > 0)
         if deadlines.is_set:
-            if fold.chunks - known > body.keep_alives - keep_alives or body.has_progress:
+            has_others = fold.chunks - known > body.keep_alives - keep_alives  # than keep-alives
+            if has_others or body.has_progress:
                 deadlines.last_progress = now
                 body.has_progress = False
             if not is_slice and self.end is None and (missed := deadlines.missed(now)) is not None:

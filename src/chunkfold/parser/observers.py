@@ -12,8 +12,9 @@ from typing import Any
 from weakref import ref
 
 _logger = logging.getLogger(__name__)
-# A subject, and two callables to which it is passed.
-_Observer = tuple[ref[object], Callable[[Any, int], object] | None, Callable[[Any], object] | None]
+OnChunks = Callable[[Any, int], object] | None
+OnEnd = Callable[[Any], object] | None
+_Observer = tuple[ref[object], OnChunks, OnEnd]  # a subject, and two callables to which it is passed
 
 
 class Observers:
@@ -27,9 +28,7 @@ class Observers:
         """Copied and pickled without observers, which belong to the original."""
         return Observers, (self._reported,)
 
-    def add(
-        self, subject: object, on_chunks: Callable[[Any, int], object] | None, on_end: Callable[[Any], object] | None
-    ) -> None:
+    def add(self, subject: object, on_chunks: OnChunks, on_end: OnEnd) -> None:
         """Add an observer, which is called with the subject from now on."""
         self._observers.append((ref(subject), on_chunks, on_end))
 
