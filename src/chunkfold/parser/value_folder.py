@@ -176,8 +176,8 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
     if not texts or None in numbers or len(numbers["text"]) != len(texts):
         return None
     counts, created = numbers["count"], numbers["created"]
-    is_deep = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
-    is_more_kept = is_deep or (has_index and any((*unknown[1:], delta.tool_calls)))
+    has_details = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
+    is_more_kept = has_details or (has_index and any((*unknown[1:], delta.tool_calls)))
     kept = dict(zip(map(id, unknown), (fold.extra, state.extra, state.message_extra), strict=True))
     return Meaning(
         texts=numbers["text"],
