@@ -39,7 +39,7 @@ class Blocks:
         new: list[dict[str, Any]] = []
         for fragment in fragments:
             self._current = block = self._block_of(fragment)
-            is_repeat = block.is_repeated_by(fragment)
+            is_repeat = self.kind.is_sequence and block.is_repeated_by(fragment)
             if not (is_repeat or (self.kind.signed_repeats and fragment.get("signature"))):
                 new.append(fragment)
             block.add(fragment, appends=not is_repeat)
@@ -120,8 +120,8 @@ class _Block:
 
     def is_repeated_by(self, fragment: dict[str, Any]) -> bool:
         """Whether a fragment with a signature repeats the whole text of the block (LiteLLM, musistudio/llms)."""
-        may_repeat = self._kind.is_sequence and bool(fragment.get("signature"))
-        return may_repeat and any(self._equals(key, fragment.get(key)) for key in self._kind.appended)
+        is_signed = bool(fragment.get("signature"))
+        return is_signed and any(self._equals(key, fragment.get(key)) for key in self._kind.appended)
 
     def has_text(self) -> bool:
         """Whether any of its texts came."""
