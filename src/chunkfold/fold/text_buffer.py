@@ -7,10 +7,7 @@ _LARGE: Final = 2**16  # characters; from 3.12 on, the interpreter's buffer make
 
 
 class TextBuffer:
-    """Gather text, as fast as the interpreter's own buffer, which may keep each piece.
-
-    If you write many pieces, call `compact` occasionally to join them.
-    """
+    """Gather text, as fast as the interpreter's own buffer, which may keep each piece until `compact` joins them."""
 
     __slots__ = ("_done", "_is_lost", "_open", "_pieces", "_pieces_size", "_write")
 
