@@ -72,14 +72,15 @@ def test_openai_reads_the_chunks_of_every_dialect(dialect: str) -> None:
     assert read_by_openai(rewritten(ChatCompletionStream(answer_in(dialect)))) == EXPECTED
 
 
-def test_the_page_says_how_many_dialects_openai_reads_if_chunks_are_passed_on() -> None:
+def test_if_chunks_are_passed_on_openai_cannot_read_a_third_of_the_dialects() -> None:
     def passed_on(dialect: str) -> list[bytes]:
         with ChatCompletionStream(answer_in(dialect)) as stream:
             return [*(encode_event(one.model_dump_json(exclude_unset=True)) for one in stream), DONE]
 
     read = [dialect for dialect in DIALECTS if read_by_openai(passed_on(dialect)) == EXPECTED]
+    assert len(read) <= len(DIALECTS) * 2 / 3
     page = " ".join(text_of("docs/gateways.md").split())
-    assert f"the openai SDK reads {len(read)} of the {len(DIALECTS)} [dialects]" in page
+    assert f"the openai SDK cannot read a third of the {len(DIALECTS)} [dialects]" in page
 
 
 def content_of(completion: ChatCompletion) -> list[Any]:
@@ -94,13 +95,8 @@ def content_of(completion: ChatCompletion) -> list[Any]:
 
 
 def test_nothing_is_lost_of_the_hostile_streams_and_no_deviation_is_passed_on() -> None:
-    about_the_model = (
-        "CF306",
-        "CF310",
-        "CF311",
-        "CF312",
-        "CF315",
-    )  # calls and arguments that the model wrote like that
+    # Calls and arguments that the model wrote like that.
+    about_the_model = ("CF306", "CF310", "CF311", "CF312", "CF315")
     read = 0
     for hostile in hostile_streams(abuse=False):
         stream = ChatCompletionStream([hostile.body])
