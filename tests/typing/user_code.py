@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from http.client import HTTPResponse
+from types import TracebackType
 from typing import Any, TypedDict, assert_never, assert_type
 
 import httpx
@@ -119,6 +120,24 @@ def wrap(response: httpx.Response, pieces: list[bytes], generator: Iterator[byte
 def wrap_async(generator: AsyncIterator[bytes]) -> None:
     """What the async stream takes."""
     chunkfold.AsyncChatCompletionStream(generator, total_timeout=60.0)
+
+
+class Logged(chunkfold.ChatCompletionStream):
+    """A stream of one's own, with the exit that any context manager has."""
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(exc_type, exc, traceback)
+
+
+class AsyncLogged(chunkfold.AsyncChatCompletionStream):
+    """The same, async."""
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await super().__aexit__(exc_type, exc, traceback)
 
 
 def read_other_clients(response: HTTPResponse, pieces: list[bytes]) -> None:

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterable, AsyncIterator
 from threading import get_ident
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from chunkfold.json_text.parsing import ModelT, T
@@ -93,7 +94,9 @@ class AsyncChatCompletionStream(StreamDriver):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         await self._close(wait=math.inf if exc is None else 0)
 
     async def aclose(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import get_ident
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack, overload
 
 from chunkfold.json_text.parsing import ModelT, T
@@ -94,7 +95,9 @@ class ChatCompletionStream(StreamDriver):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._close(wait=math.inf if exc is None else 0)
 
     def close(self) -> None:
