@@ -261,6 +261,12 @@ FRAMES = {
     "an event named error, cut": (FIRST + b'event: error\ndata: {"code": 5', "truncated", "a", "CF219"),
     "an error behind the finish reason, cut":
         (FIRST + SECOND + b'data: {"error": {"mess', "finished", "ab", "CF101 CF219 CF501"),
+    "an event named error, cut before its data": (FIRST + b"event: error\ndata: ", "truncated", "a", ""),
+    **{
+        f"a chunk that begins with the error {empty}, cut":
+            (FIRST + b'data: {"error": %s, "choices": [{"del' % empty.encode(), "truncated", "a", "")
+        for empty in ("null", "false", '""', "{ }")
+    },
 }  # fmt: skip
 
 
@@ -272,6 +278,16 @@ def test_what_comes_without_its_field_twice_or_before_the_stream(
     parser = parsed(body, size and max(size, len(body) // 2**10))
     assert (parser.end, parser.snapshot.text, sorted(noted(parser))) == (end, text, rules.split())
     assert parser.snapshot.usage is None
+
+
+@each_case("tail", [b'data: {"error": {"mess', b'event: error\ndata: {"code": 5'])
+def test_strict_mode_takes_an_error_that_is_cut_off_for_a_cut(tail: bytes) -> None:
+    ended, broken = ChatCompletionParser(strict=True), ChatCompletionParser(strict=True)
+    for parser in (ended, broken):
+        parser.feed(FIRST + tail)
+    ended.close()
+    broken.interrupt(OSError())
+    assert (ended.end, broken.end, noted(ended), noted(broken)) == ("truncated", "interrupted", set(), set())
 
 
 def test_an_error_before_a_stream_counts_if_the_transport_fails_but_not_if_the_consumer_leaves() -> None:

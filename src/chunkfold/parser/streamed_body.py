@@ -191,12 +191,17 @@ class StreamedBody(EventFolder):
         if whole is not None or self._fold.all_finished:
             self._log.offset = event.offset
             self._log.note(anomalies.UNFINISHED_BLOCK, "dropped" if whole is None else "read")
-        if whole is None and (event.event == "error" or raw_data.is_broken_error(event.data)):
+        if whole is None and self._may_quote(event):
             self._note_unexplained(event)
         if block.error is not None:
             self._read_discarded(block.error, whole)
         elif whole is not None:
             self._fold_counted(whole)
+
+    def _may_quote(self, cut: ServerSentEvent) -> bool:
+        """Whether an event that was cut off is an error to quote. Strict mode would blame the provider for the cut."""
+        is_error = raw_data.is_broken_error(cut.data) or (cut.event == "error" and bool(cut.data.strip()))
+        return is_error and anomalies.UNEXPLAINED_OBJECT.id not in self._log.refused_ids
 
     def _read_error_field(self, event: ServerSentEvent, beside: ServerSentEvent | None = None) -> None:
         """Read comments or the value of a field as an error, if they are one, and before it the event beside it."""

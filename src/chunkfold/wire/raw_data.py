@@ -30,7 +30,7 @@ _OTHER_LINE: Final = re.compile(rb"(?:event|id|retry)?:[^\r\n]*+")
 _END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id|retry)?:)")
 NULL_LINE: Final = re.compile(rb"^[^\S\n]*+null[^\S\n]*+", re.MULTILINE)
 _KEEP_ALIVE_LINES: Final = re.compile(rb"(?:[^\S\n]*+(?::[^\n]*+|null[^\S\n]*+)?+\n)*+")  # in one step
-_BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:""")
+_BROKEN_ERROR: Final = re.compile(rb"""\s*\{\s*["']error["']\s*:(?!\s*+(?:null|false|""|\{\s*+\}))""")
 
 
 def is_foreign(event: ServerSentEvent) -> bool:
@@ -65,7 +65,7 @@ def is_error(data: bytes, *, is_framed: bool = False) -> bool:
 
 
 def is_broken_error(data: bytes) -> bool:
-    """Whether data that is not JSON begins as an error does."""
+    """Whether data that is not JSON begins as an error does. A chunk may begin with an error that is empty."""
     return _BROKEN_ERROR.match(data) is not None
 
 
