@@ -18,7 +18,7 @@ from chunkfold import (
     encode_event,
 )
 
-FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
+FINISH_REASONS = ("stop", "length", "content_filter")  # besides `tool_calls`
 TEXT = {"function": "arguments", "custom": "input"}  # the field of a call that grows, by the call's type
 
 
@@ -54,9 +54,11 @@ class Writer:
 
     def end_of(self, completion: ChatCompletion, *, wants_usage: bool) -> Iterator[bytes]:
         """The last chunks, and `[DONE]`. A finish reason that OpenAI does not have, or that is missing, is `stop`."""
+        called = {choice for choice, _ in self._calls}  # `tool_calls` without any would leave the client nothing to do
         for choice in completion.choices:
-            reason = choice.outcome or ("tool_calls" if choice.message.tool_calls else "stop")
-            yield self._delta(choice.index, reason if reason in FINISH_REASONS else "stop")
+            reason = choice.outcome or "tool_calls"
+            is_known = choice.index in called if reason == "tool_calls" else reason in FINISH_REASONS
+            yield self._delta(choice.index, reason if is_known else "stop")
         if wants_usage and (usage := completion.usage):
             counts = {"prompt_tokens": usage.prompt_tokens or 0, "completion_tokens": usage.completion_tokens or 0}
             yield self._chunk(usage={**counts, "total_tokens": usage.total_tokens or sum(counts.values())})

@@ -7,6 +7,7 @@ OPENAI_BASE_URL=https://... OPENAI_API_KEY=... uvicorn --app-dir examples openai
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from math import ceil
 from typing import Any
 
 import httpx
@@ -51,13 +52,19 @@ def status_of(error: Exception) -> int:
     return status if status in FOR_THE_CLIENT else 502
 
 
+def wait_of(error: Exception) -> dict[str, str]:
+    """How long the provider asks to wait, as a header."""
+    seconds = error.retry_after if isinstance(error, ChunkfoldError) else None
+    return {} if seconds is None else {"Retry-After": str(ceil(seconds))}
+
+
 async def chat(request: Request) -> Response:
     """The endpoint. It answers once there is output, so that a failure before it has a status of its own."""
     chunks = written(request.state.client, await request.json())
     try:
         first = await anext(chunks)
     except (ChunkfoldError, httpx.TransportError) as error:
-        return JSONResponse(failure(error), status_of(error))
+        return JSONResponse(failure(error), status_of(error), wait_of(error))
     return event_stream(from_first(first, chunks))
 
 

@@ -137,6 +137,14 @@ def test_calls_of_the_server_leave_no_gap() -> None:
     assert set(indexes) == {0}
 
 
+def test_calls_that_are_left_out_are_no_reason_to_finish() -> None:
+    by_the_server = {"tool_calls": [fragment(0, "srvtoolu_1", "web_search", "{}")]}
+    for left_out in (by_the_server, {"function_call": {"name": "f", "arguments": "{}"}}):
+        for end in ([delta("tool_calls")], []):
+            sent = rewritten(ChatCompletionStream([delta(content="Hi", **left_out), *end, DONE]))
+            assert ChatCompletionStream(sent).read().finish_reason == "stop"
+
+
 @pytest.mark.parametrize(("sent", "written"), [("eos_token", "stop"), ("repetition", "stop"), ("MAX_TOKENS", "length")])
 def test_finish_reasons_are_those_of_openai(sent: str, written: str) -> None:
     read = ChatCompletionStream(rewritten(ChatCompletionStream([HI, delta(sent), DONE]))).read()
@@ -190,6 +198,11 @@ class TestOverHTTP:
         response = client.post(url, json=QUESTION)
         assert (response.status_code, "sk-" in response.text) == (status, False)
         assert response.json()["error"]["message"] == "The provider failed."
+
+    def test_a_refusal_says_when_to_try_again(self, gateway: tuple[str, FakeProvider], client: httpx.Client) -> None:
+        url, provider = gateway
+        provider.add(json_answer({"error": {"message": "m"}}, 429, {"retry-after-ms": "6500"}))
+        assert client.post(url, json=QUESTION).headers["retry-after"] == "7"
 
     def test_a_failure_after_output_is_the_last_event(
         self, gateway: tuple[str, FakeProvider], client: httpx.Client
