@@ -25,16 +25,18 @@ from chunkfold.anomalies import Rule
 from chunkfold.arguments import check_flag
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 498})  # 498: Groq has no capacity left for `flex`
+_NOT_IMPLEMENTED: Final = 501  # gRPC's UNIMPLEMENTED, and what a llama.cpp server was not started for
 _PAYMENT_REQUIRED: Final = 402  # with a wait: running requests fill OpenRouter's budget until they are billed
 # An account that is out of credit, which a 429 can mean as well: words of OpenAI, ChatGPT, Anthropic, Moonshot,
-# LiteLLM, Alibaba, Volcengine, Baidu, Tencent and Sarvam, and numbers of Zhipu, iFlytek and 302.AI. The last two are a
-# request that is too long, which llama.cpp reported as a 500.
+# LiteLLM, OpenCode, Alibaba, Volcengine, Baidu, Tencent and Sarvam, and numbers of Zhipu, iFlytek and 302.AI. The last
+# two are a request that is too long, which llama.cpp reported as a 500.
 _NEVER_RETRYABLE_CODES: Final = (
     *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted"),
     *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
     *("enforced_spend_limit_reached", "credits_required", "usage_not_included"),
     *("exceeded_current_quota_error", "budget_exceeded"),
     *("CommodityNotPurchased", "PrepaidBillOverdue", "PostpaidBillOverdue", "BudgetLimitExceeded"),
+    *("FreeUsageLimitError", "GoUsageLimitError"),
     *("SetLimitExceeded", "BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE", "EXCEED_TOKEN_QUOTA_LIMIT"),
     *("insufficient_quota_error", 1113, "1113", 1309, "1309", 11200, "11200", -10004, -10006),
     *("context_length_exceeded", "exceed_context_size_error"),
@@ -194,7 +196,8 @@ class APIError(ChunkfoldError):
         status = self.status_code
         if status == _PAYMENT_REQUIRED:
             return self.retry_after is not None
-        return status is not None and (status in _RETRYABLE_STATUS or status >= 500)
+        is_of_server = status is not None and status >= 500 and status != _NOT_IMPLEMENTED
+        return is_of_server or status in _RETRYABLE_STATUS
 
 
 class APIStatusError(APIError):

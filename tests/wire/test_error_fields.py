@@ -482,7 +482,7 @@ def test_status(body: Any, status: int | None) -> None:
 @each_case(
     ("status", "transient"),
     [
-        *((status, False) for status in (400, 401, 402, 403, 404, 413, 422)),
+        *((status, False) for status in (400, 401, 402, 403, 404, 413, 422, 501)),
         *((status, True) for status in TRANSIENT),
     ],
 )
@@ -515,6 +515,7 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         *({"code": code} for code in ("BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE")),  # Baidu
         {"code": "EXCEED_TOKEN_QUOTA_LIMIT"},  # Tencent
         {"code": "insufficient_quota_error"},  # Sarvam
+        *({"type": f"{plan}UsageLimitError"} for plan in ("Free", "Go")),  # OpenCode; of some hours, a week or a month
         *({"code": code, "type": "one_api_error"} for code in ("11200", 11200)),  # iFlytek
         *({"err_code": code, "type": "api_error"} for code in (-10004, -10006)),  # 302.AI
     ):

@@ -199,7 +199,7 @@ class StreamedBody(EventFolder):
             self._fold_counted(whole)
 
     def _may_quote(self, cut: ServerSentEvent) -> bool:
-        """Whether an event that was cut off is an error to quote. Strict mode would blame the provider for the cut."""
+        """Whether an event that was cut off is an error to quote. Strict mode would refuse it, although it is a cut."""
         is_error = raw_data.is_broken_error(cut.data) or (cut.event == "error" and bool(cut.data.strip()))
         return is_error and anomalies.UNEXPLAINED_OBJECT.id not in self._log.refused_ids
 
