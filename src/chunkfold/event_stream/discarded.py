@@ -1,4 +1,7 @@
-"""Keep what the standard discards although senders mean it: errors, what is nearly `data`, the start of a body."""
+"""Keep what the standard discards although senders mean it: errors, what is nearly `data`, the start of a body.
+
+It is only kept, in bounded form, for a layer above that may be lenient.
+"""
 
 import re
 from operator import attrgetter

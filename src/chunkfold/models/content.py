@@ -202,8 +202,9 @@ def is_of_tool(fields: Fields) -> bool:
 
 def brings_tool_message(choice: BaseModel) -> bool:
     """Whether a choice of a chunk brings a tool's message, as its delta or as a whole message."""
-    parts: list[BaseModel | None] = [vars(choice).get(name) for name in ("delta", "message")]
-    return any(part is not None and is_of_tool(vars(part)) for part in parts)
+    delta: BaseModel | None = vars(choice).get("delta")
+    message: BaseModel | None = vars(choice).get("message")
+    return (delta is not None and is_of_tool(vars(delta))) or (message is not None and is_of_tool(vars(message)))
 
 
 def is_thought(fields: Fields) -> bool:

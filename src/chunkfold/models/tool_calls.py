@@ -25,7 +25,7 @@ _SERVER_SIDE_TYPE: Final = "web_search"  # the search of StepFun and MiniMax
 
 
 def is_server_side(id_: str | None, type_: str | None, *, has_name: bool) -> bool:
-    """Whether a tool call leaves the client nothing to run: the server ran it, or it has no name, as Portkey's have."""
+    """Whether a tool call leaves the client nothing to run: the server ran it or it has no name (Portkey)."""
     return not has_name or type_ == _SERVER_SIDE_TYPE or (id_ is not None and id_.startswith(_SERVER_SIDE_IDS))
 
 
