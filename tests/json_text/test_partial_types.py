@@ -137,6 +137,9 @@ Open = model(ConfigDict(extra="allow"), a=(str, ""))
 Renamed = model(ConfigDict(loc_by_alias=False), a=(int, Field(0, alias="A")), b=(str, ""))
 EitherName = model(a=(int, Field(0, validation_alias=AliasChoices("x", "y"))), b=(str, ""))
 ByBothNames = model(ConfigDict(alias_generator=to_camel, populate_by_name=True), my_name=(str, ""))
+Swapped = model(
+    ConfigDict(populate_by_name=True), a=(int, Field(0, validation_alias="b")), b=(str, Field("", validation_alias="a"))
+)
 ByPath = model(x=(int, Field(0, validation_alias=AliasPath("point", 0))))
 Coercing = model(ConfigDict(coerce_numbers_to_str=True), name=(str, ""))
 Sized = model(name=(Annotated[str, Field(min_length=3)], ...))
@@ -351,6 +354,7 @@ TYPED = [
     pytest.param(Open, '{"b": {"c": [1, ', {"b": {"c": [1]}}, id="keys that a model takes besides its own"),
     pytest.param(ByBothNames, '{"myName": "z', {"myName": "z"}, id="an alias that is generated"),
     pytest.param(ByBothNames, '{"my_name": "z', {"my_name": "z"}, id="a name beside an alias"),
+    pytest.param(Swapped, '{"b": 1, "a": "z', {"b": 1, "a": "z"}, id="aliases that are names of other fields"),
     pytest.param(ByPath, '{"point": [1, 2', {"point": [1]}, id="a path for an alias"),
     pytest.param(Literal[1, 2] | None, "1 ", 1, id="a number that is a literal"),
     pytest.param(dict[Literal["a", "b"], int], '{"c": 1, "a": 1,', {"a": 1}, id="a key that is none of those"),
