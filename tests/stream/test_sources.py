@@ -124,6 +124,9 @@ def test_a_body_in_one_piece_is_no_iterable_of_bytes(body: Any) -> None:
     expected = "source: expected a response or an iterable of bytes, received"
     with pytest.raises(TypeError, match=f"^{expected} {type(body).__name__}{hint}$"):
         ChatCompletionStream(body)
+    expected = "source: expected an async response or async iterable of bytes, received"
+    with pytest.raises(TypeError, match=f"^{expected} {type(body).__name__}$"):
+        AsyncChatCompletionStream(body)
 
 
 @pytest.mark.parametrize("source", [None, 5, memoryview(b"data: x"), object()])
