@@ -180,16 +180,17 @@ def test_an_event_with_an_error_keeps_no_stream(text: str) -> None:
 def kept_of(body: bytes) -> int:
     """What a parser keeps when it has read a body, and its text was asked for."""
 
-    def read() -> ChatCompletionParser:
+    def read(body: bytes) -> ChatCompletionParser:
         parser = ChatCompletionParser()
         for data in in_reads(body):
             parser.fold(data)
         assert output_of(parser.snapshot) > 0
         return parser
 
-    read()  # what is kept of the first time, such as a coverage tool's lines, is no cost of the body
+    # What is kept of the first time, such as a coverage tool's lines, is no cost of the body; a cache of its events is.
+    read(body.replace(b'"chatcmpl-1"', b'"chatcmpl-2"'))
     with traced() as memory:
-        _parser = read()
+        _parser = read(body)
     return memory.kept
 
 
