@@ -46,16 +46,12 @@ def failure(error: Exception) -> dict[str, Any]:
     return {"error": {"message": "The provider failed.", "type": type(error).__name__, "code": None, "param": None}}
 
 
-def status_of(error: Exception) -> int:
-    """The provider's status, if a client can do something about it; else 502."""
+def refused(error: Exception) -> Response:
+    """The failure as a response, with the provider's status if a client can do something about it, else 502."""
     status = error.status_code if isinstance(error, APIError) else None
-    return status if status in FOR_THE_CLIENT else 502
-
-
-def wait_of(error: Exception) -> dict[str, str]:
-    """How long the provider asks to wait, as a header."""
     seconds = error.retry_after if isinstance(error, ChunkfoldError) else None
-    return {} if seconds is None else {"Retry-After": str(ceil(seconds))}
+    headers = {} if seconds is None else {"Retry-After": str(ceil(seconds))}
+    return JSONResponse(failure(error), status if status in FOR_THE_CLIENT else 502, headers)
 
 
 async def chat(request: Request) -> Response:
@@ -64,7 +60,7 @@ async def chat(request: Request) -> Response:
     try:
         first = await anext(chunks)
     except (ChunkfoldError, httpx.TransportError) as error:
-        return JSONResponse(failure(error), status_of(error), wait_of(error))
+        return refused(error)
     return event_stream(from_first(first, chunks))
 
 

@@ -101,13 +101,13 @@ PER_MINUTE = "Allocated quota exceeded. See https://help.aliyun.com/zh/model-stu
 RESET = ConnectionResetError("reset")
 # One row of the first table each: what comes in it, and what each of them tells of the wait.
 CASES: dict[str, tuple[list[ChunkfoldError], float | None]] = {
-    "`APIStatusError` with 408, 409, 425, 429, 498 (Groq), or 500 and up": (
+    "`APIStatusError` with 408, 409, 425, 429, 498 (Groq), or 500 and up, except 501": (
         [failed(b"{}", status_code=status) for status in (408, 409, 425, 429, 498, 500, 502, 503, 504, 529, 599)],
         7.0,
     ),
     "`APIStatusError` with 402 and `retry_after`": ([failed(b"{}", status_code=402)], 7.0),
     "`APIStatusError` with another status": (
-        [failed(b"{}", status_code=status) for status in (301, 400, 401, 403, 404, 405, 413, 422, 451)],
+        [failed(b"{}", status_code=status) for status in (301, 400, 401, 403, 404, 405, 413, 422, 451, 501)],
         7.0,
     ),
     "`APIError` without an equivalent status": ([failed(failing()), failed(failing(code="odd", type="odder"))], 7.0),
