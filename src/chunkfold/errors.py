@@ -189,15 +189,17 @@ class APIError(ChunkfoldError):
     def is_transient(self) -> bool:
         """Whether the fault is likely to be temporary."""
         is_permanent = self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES
-        message = self.message
-        is_per_minute = _TOKENS_PER_MINUTE_LINK in message and any(words in message for words in _TOKENS_PER_MINUTE)
-        if is_permanent and not is_per_minute:
+        if is_permanent and not _is_limit_of_tokens_per_minute(self.message):
             return False
         status = self.status_code
         if status == _PAYMENT_REQUIRED:
             return self.retry_after is not None
         is_of_server = status is not None and status >= 500 and status != _NOT_IMPLEMENTED
         return is_of_server or status in _RETRYABLE_STATUS
+
+
+def _is_limit_of_tokens_per_minute(message: str) -> bool:
+    return _TOKENS_PER_MINUTE_LINK in message and any(words in message for words in _TOKENS_PER_MINUTE)
 
 
 class APIStatusError(APIError):
