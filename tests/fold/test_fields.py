@@ -229,6 +229,13 @@ def test_unknown_keys_are_kept_where_they_came_the_last_not_null(sent: Any, foun
     }  # unknown fields are no anomaly; the tool calls here have no id and no name
 
 
+def test_unknown_keys_of_a_delta_stay_in_the_order_in_which_they_were_sent() -> None:
+    """Whether a rule for their name folded them or not."""
+    sent = {"x": 1, "citations": ["u"], "y": 2, "extra_content": {"z": 3}, "w": 4}
+    message = fold(chunk(sent), *said({})).completion().message
+    assert [*message.model_dump(exclude_unset=True)][-len(sent) :] == [*sent]
+
+
 @each_case(("sent", "found"), LEVELS[:-1])  # usage has a rule of its own, key by key
 def test_obfuscation_stays_on_the_chunk(sent: Any, found: Any) -> None:
     parser, chunks = read([sent({"obfuscation": "Xx", "kept": 1}), *said({})])
