@@ -83,7 +83,8 @@ def _renamed(new: Mapping[str, Any], usage: Mapping[str, Any], log: AnomalyLog) 
     """Usage with the counts that it has, and that came so far, only under the names of another API."""
     found: dict[str, int] = {}
     for name, other in _OTHER_NAMES.items():
-        count, is_missing = new.get(other), new.get(name) is None and usage.get(name) in (None, usage.get(other))
+        count = new.get(other)
+        is_missing = new.get(name) is None and usage.get(name) in (None, usage.get(other))
         if is_missing and is_int64(count) and count >= 0:
             found[name] = count
     if found:
@@ -169,7 +170,7 @@ def nested_usage(chunk: ChatCompletionChunk, log: AnomalyLog) -> CompletionUsage
             continue
         if is_object(sent):
             counts: dict[str, Any] = copied(sent)
-            notes: list[Any] = []
+            notes: list[tuple[anomalies.Rule, str]] = []
             read_spelled_numbers(counts, notes, ("usage",))
             usage, wrong = validate_leniently(CompletionUsage, counts)
             log.note_all([*notes, *((one.rule, str(one)) for one in wrong)])
