@@ -218,7 +218,7 @@ class ContentParts:
     def add(self, part: dict[str, Any], start: int, *, may_continue: bool) -> None:
         """Fold in a part, or a piece of the last one, after that many characters of text."""
         if may_continue:
-            if self._starts[-1:] != [start]:
+            if self._starts and start != self._starts[-1]:
                 self.blocks.end_block()
             self.blocks.add([part])
         else:

@@ -78,7 +78,8 @@ class StreamTiming:
             return None
         ordered = sorted(lengths)
         ranks = list(accumulate(lengths[length] for length in ordered))
-        mean, longest = (self._total + sum(recent)) / count, max(self._longest, max(recent, default=0.0))
+        mean = (self._total + sum(recent)) / count
+        longest = max(self._longest, max(recent, default=0.0))
         p50, p95, p99 = (min(ordered[bisect_left(ranks, count * share / 100)], longest) for share in (50, 95, 99))
         return Gaps(count, mean, p50, p95, p99, longest)
 
