@@ -19,7 +19,7 @@ from chunkfold import (
     StreamEnd,
 )
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.testing import sse
+from chunkfold.testing import HEAD, sse
 
 # reasoning_details
 
@@ -499,6 +499,16 @@ def test_a_thought_of_one_choice_does_not_touch_another() -> None:
     ]
     parser, _ = read_all(b"".join(sse(*payloads)))
     assert texts(parser.snapshot) == {0: "a</thought>a", 1: "bb</thought>c"}
+
+
+def test_a_thought_is_closed_in_the_choice_that_has_it_wherever_it_is_in_the_chunk() -> None:
+    both = {
+        **HEAD,
+        "choices": [{"index": 0, "delta": {"content": "a"}}, {"index": 1, "delta": {"content": "</thought>b"}}],
+    }
+    parser, chunks = read_all(b"".join(sse(chunk(thought("<thought>hm"), index=1), both)))
+    assert texts(parser.snapshot) == {0: "a", 1: "b"}
+    assert [(one.index, one.delta.content) for one in chunks[1].choices] == [(0, "a"), (1, "b")]
 
 
 def test_the_chunk_that_was_sent_is_not_changed() -> None:

@@ -8,7 +8,7 @@ from cases import each_case
 from parsed_bodies import parsed
 from wire_events import calls, chunk, compact, noted, parse, stream
 
-from chunkfold import ChatCompletionParser
+from chunkfold import ChatCompletionParser, ThinkTags
 from chunkfold.testing import sse
 
 
@@ -101,6 +101,34 @@ def test_channels_do_not_mix() -> None:
     assert (first.message.content, first.message.reasoning, first.message.refusal) == ("😀", "😁", "😂")
     assert [one.arguments for one in first.message.tool_calls] == ["😃", "😄", "😅"]
     assert (second.message.content, third.message.content) == ("😆", "😇")
+
+
+@each_case("transforms", [(), (ThinkTags(),)])
+def test_halves_in_calls_are_joined_by_the_fragments_before_them(transforms: Any) -> None:
+    """The calls begin without a half, and the fragments of the second are known by its id, then by its index."""
+    parser = parsed(
+        stream(
+            calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": '"'}}),
+            calls({"index": 1, "id": "b", "function": {"name": "g", "arguments": '"'}}),
+            calls({"id": "b", "function": {"arguments": "\ud83d"}}),
+            calls({"index": 0, "function": {"arguments": '0"'}}),
+            calls({"index": 1, "function": {"arguments": '\ude00"'}}),
+        ),
+        transforms=transforms,
+    )
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ['"0"', '"😀"']
+
+
+def test_a_call_that_begins_with_a_half_is_a_part_as_any() -> None:
+    """Its fragment is looked at before it is folded, when another call is known."""
+    parser = parsed(
+        stream(
+            calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}),
+            calls({"index": 1, "id": "b", "function": {"name": "g", "arguments": "\ud83d"}}),
+        )
+    )
+    parts = [part.tool_call.id for part in parser.snapshot.message.parts if part.type == "tool_call"]
+    assert (parts, parser._fold.output_size) == (["a", "b"], len("f{}g\ufffd"))
 
 
 def test_a_held_half_is_not_lost_at_any_end() -> None:
