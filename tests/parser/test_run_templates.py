@@ -108,6 +108,22 @@ def test_each_choice_keeps_what_its_deltas_repeat() -> None:
     check(before, [marked(word, place % 4) for place, word in enumerate(WORDS)])
 
 
+def test_lists_that_add_up_are_folded_with_each_event() -> None:
+    def listed(text: bytes) -> bytes:
+        return said(text).replace(b'"delta":{', b'"token_ids":[7],"delta":{')
+
+    check([FIRST, *(listed(b"%d" % place) for place in range(12))], [listed(word) for word in WORDS])
+
+
+def test_an_empty_content_is_kept_of_each_choice() -> None:
+    def thought(text: bytes, choice: int) -> bytes:
+        return said(text, choice).replace(b'"content"', b'"content":"","reasoning"')
+
+    other = said(b"", 2).replace(b'"content"', b'"reasoning"')
+    before = [FIRST, said(b"", 1), other, *(thought(b"%d" % place, place % 2) for place in range(8))]
+    check(before, [thought(word, place % 3) for place, word in enumerate(WORDS)])
+
+
 def test_a_total_that_was_too_small_is_replaced_by_the_next() -> None:
     def counted_apart(prompt: int, tokens: int) -> bytes:
         counts = b'"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":16' % (prompt, tokens)

@@ -76,6 +76,11 @@ def test_names_objects_and_lists_count_alike(body: dict[str, Any]) -> None:
     assert noted(parse(body)) == {"CF212"}
 
 
+def test_each_item_that_is_too_deep_is_dropped_from_a_list_where_an_object_should_be() -> None:
+    [one] = parse(chunk({"audio": [deep(201), 1, deep(201), deep(201), 2]})).chunks
+    assert one.model_dump()["choices"][0]["delta"]["audio"] == [1, 2]
+
+
 def test_an_event_may_be_500_deep() -> None:
     payload = parse(b'{"choices":[],"x":' + b"[" * 499 + b"]" * 499 + b"}")
     assert payload.error is None

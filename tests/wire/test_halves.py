@@ -103,12 +103,13 @@ def test_channels_do_not_mix() -> None:
     assert (second.message.content, third.message.content) == ("😆", "😇")
 
 
-@each_case("transforms", [(), (ThinkTags(),)])
-def test_halves_in_calls_are_joined_by_the_fragments_before_them(transforms: Any) -> None:
-    """The calls begin without a half, and the fragments of the second are known by its id, then by its index."""
+@each_case(("transforms", "begin"), [((), ""), ((), "\ud83d\ude00"), ((ThinkTags(),), "")])
+def test_halves_in_calls_are_joined_by_the_fragments_before_them(transforms: Any, begin: str) -> None:
+    """The second call begins without a half, and its fragments are known by its id, then by its index."""
     parser = parsed(
         stream(
             calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": '"'}}),
+            *(calls({"index": 0, "function": {"arguments": half}}) for half in begin),
             calls({"index": 1, "id": "b", "function": {"name": "g", "arguments": '"'}}),
             calls({"id": "b", "function": {"arguments": "\ud83d"}}),
             calls({"index": 0, "function": {"arguments": '0"'}}),
@@ -116,7 +117,8 @@ def test_halves_in_calls_are_joined_by_the_fragments_before_them(transforms: Any
         ),
         transforms=transforms,
     )
-    assert [one.arguments for one in parser.snapshot.tool_calls] == ['"0"', '"😀"']
+    whole = "😀" if begin else ""
+    assert [one.arguments for one in parser.snapshot.tool_calls] == [f'"{whole}0"', '"😀"']
 
 
 def test_a_call_that_begins_with_a_half_is_a_part_as_any() -> None:
