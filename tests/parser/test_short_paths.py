@@ -95,6 +95,16 @@ def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytes
         assert len(crlf) <= alone
 
 
+@each_case("size", [9, 10_000])
+def test_folding_copies_no_chunk_however_the_event_is_cut(size: int) -> None:
+    parser = ChatCompletionParser()
+    for number in range(40):
+        parser.fold(KINDS["text"](number))
+    event, copy = KINDS["text"](40), "copier_of.<locals>.copy"
+    assert copy not in calls(parser.fold, event[:size]) + calls(parser.fold, event[size:])
+    assert copy in calls(parser.feed, event[:size]) + calls(parser.feed, event[size:])
+
+
 def test_so_does_one_that_is_observed() -> None:
     parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: None)
     for number in range(20):

@@ -141,6 +141,11 @@ def test_a_held_half_is_not_lost_at_any_end() -> None:
         assert "".join(one.text for one in chunks) == parser.snapshot.text == "a\ufffd"
 
 
+def test_a_held_half_goes_to_its_own_choice() -> None:
+    parser = parsed(stream(chunk({"content": "a\ud83d"}), chunk({"content": "b\ud83d"}, index=1)))
+    assert [one.message.content for one in parser.snapshot.choices] == ["a\ufffd", "b\ufffd"]
+
+
 @pytest.mark.parametrize(
     "payload",
     [
