@@ -177,6 +177,7 @@ def meaning_of(chunk: ChatCompletionChunk, holes: list[Hole], fold: StreamFold, 
         return None
     counts, created = numbers["count"], numbers["created"]
     has_details = any(usage is None or holes[number].holder is not vars(usage) for number in counts)
+    # The rule folds no details, nor what each choice keeps for itself, such as its calls, if the choice changes.
     is_more_kept = has_details or (has_index and any((*unknown[1:], delta.tool_calls)))
     kept = dict(zip(map(id, unknown), (fold.extra, state.extra, state.message_extra), strict=True))
     return Meaning(
