@@ -129,9 +129,7 @@ def test_a_large_error_takes_six_times_its_bytes_at_most(name: str, begin: bytes
         str(parser.error)
 
     body = body_of(size)
-    read_error(
-        body_of(1000)
-    )  # what is kept of the first time, such as a coverage tool's lines, is no cost of the event
+    read_error(body_of(1000))  # what is kept of the first time, such as a coverage tool's lines, is no cost of it
     with traced() as memory:
         read_error(body)
     assert memory.peak < 6.2 * size

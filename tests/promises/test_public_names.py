@@ -33,9 +33,9 @@ PUBLIC = [
     "MessagePart", "NotAnEventStreamError", "OneChoice", "Outcome", "ParseError", "ParserOptions", "PartialJSON",
     "Payload", "PromptTokensDetails", "RULES", "ReadOptions", "ReasoningDelta", "ReasoningPart", "RefusalDelta",
     "RefusalPart", "Rule", "ServerSentEvent", "StreamConsumedError", "StreamEnd", "StreamInterruptedError",
-    "StreamStalledError", "StreamTiming", "TextDelta", "TextPart", "ThinkTags", "ToolCallArgumentsDelta", "ToolCallDone", "ToolCallPart",
-    "ToolCallStarted", "TopLogprob", "Transform", "UsageReceived", "aconnect", "connect", "encode_event",
-    "error_from_response", "fold_record", "is_retryable", "parse_payload",
+    "StreamStalledError", "StreamTiming", "TextDelta", "TextPart", "ThinkTags", "ToolCallArgumentsDelta",
+    "ToolCallDone", "ToolCallPart", "ToolCallStarted", "TopLogprob", "Transform", "UsageReceived", "aconnect",
+    "connect", "encode_event", "error_from_response", "fold_record", "is_retryable", "parse_payload",
 ]  # fmt: skip
 
 

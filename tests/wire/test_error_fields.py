@@ -373,18 +373,13 @@ STATUSES = {
             ("Deadline expired before operation could complete", 504),
         )
     },
-    **{
-        f"a word of gRPC: {word}": ({"error": {"message": "m", "code": word}}, status)
-        for word, status in (
-            *(("OUT_OF_RANGE", 400), ("ALREADY_EXISTS", 409), ("DATA_LOSS", 500), ("UNIMPLEMENTED", 501)),
-        )
-    },
-    **{
-        f"an exception (LiteLLM): {name}": ({"error": {"message": "m", "type": name}}, status)
-        for name, status in (
-            *(("ContextWindowExceededError", 400), ("UnsupportedParamsError", 400), ("APIConnectionError", 500)),
-        )
-    },
+    "a word of gRPC": ({"error": {"message": "m", "code": "OUT_OF_RANGE"}}, 400),
+    "another word of gRPC": ({"error": {"message": "m", "code": "ALREADY_EXISTS"}}, 409),
+    "a third word of gRPC": ({"error": {"message": "m", "code": "DATA_LOSS"}}, 500),
+    "a fourth word of gRPC": ({"error": {"message": "m", "code": "UNIMPLEMENTED"}}, 501),
+    "an exception (LiteLLM)": ({"error": {"message": "m", "type": "ContextWindowExceededError"}}, 400),
+    "another exception (LiteLLM)": ({"error": {"message": "m", "type": "UnsupportedParamsError"}}, 400),
+    "a third exception (LiteLLM)": ({"error": {"message": "m", "type": "APIConnectionError"}}, 500),
     "an account in arrears (DashScope)": ({"error": {"code": "Arrearage", "message": "m", "type": "Arrearage"}}, 400),
     **{
         f"no access to it (DashScope): {what}": ({"error": {"code": f"{what}.AccessDenied", "message": "m"}}, 403)
