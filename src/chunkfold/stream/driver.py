@@ -83,7 +83,7 @@ class StreamDriver:
             headers = Headers({} if given is None else given)
             encodings = decoded_encodings(headers)
             options = {"status_code": self.response.status_code, "headers": headers, **options}
-        elif isinstance(getattr(source, "status_code", None), int):  # a response of requests, which may refuse
+        elif isinstance(getattr(source, "status_code", None), int):  # such as a response of requests, which may refuse
             options = {"status_code": source.status_code, "headers": getattr(source, "headers", None), **options}
         self._parser = ChatCompletionParser(**options)
         self._decoded = 0 if encodings else None  # bytes of a compressed body

@@ -50,7 +50,8 @@ class ChatCompletionStream(StreamDriver):
     statement: it closes the response however the block ends, which stops the generation.
 
     Args:
-        source: A response with `iter_bytes`, or an iterable of bytes in pieces of any size.
+        source: A response with `iter_bytes`, or an iterable of bytes in pieces of any size, whose `status_code` and
+            `headers` count if it has them, as a response of requests has.
         reuse_connection: Whether closing waits up to 100 ms for the end of the body after `[DONE]`, so that the client
             can use the connection again. Pass False if the server closes its connections right after an answer.
         options: The options of `ChatCompletionParser`; status and headers are those of the response.
