@@ -23,7 +23,6 @@ from chunkfold.wire.bodies import MAX_ERROR_BODY, opening_error, parse_body
 from chunkfold.wire.payload import Payload, parse_slowly
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
-_JSON_STARTS: Final = (b"{", b"[")
 _UNEXPLAINED: Final = frozenset({Stop.DONE, Stop.BODY_ENDED, Stop.TRANSPORT})  # a body without a chunk
 _LONG: Final = 2048  # bytes; what is shorter is one event, or few
 
@@ -116,7 +115,7 @@ class StreamedBody(EventFolder):
         if not opening or self.stop is not None:
             return
         if limit is not None:
-            if opening.lstrip()[:1] in _JSON_STARTS:
+            if raw_data.begins_like_json(opening):
                 self._fail(exceeded("max_event_size", limit))
         elif not self._read_opening(opening):
             self._read_bare_lines(opening)
@@ -134,7 +133,7 @@ class StreamedBody(EventFolder):
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
         if self._size_error(field.data) is not None or not raw_data.is_payload(field.data):
-            if field.data.lstrip()[:1] in _JSON_STARTS:
+            if raw_data.begins_like_json(field.data):
                 self._note_unexplained(field)
             return
         if is_bare and raw_data.is_error(field.data):
@@ -225,7 +224,7 @@ class StreamedBody(EventFolder):
         """Read a body in which nothing belongs to an event stream: an error, a whole completion, or something else."""
         if any(beginning.startswith(body) for beginning in _BEGINNINGS):
             return  # nothing, or less than a field's name
-        may_be_json = body[:1] in _JSON_STARTS
+        may_be_json = raw_data.begins_like_json(body)
         if may_be_json and self._is_too_large(body):
             return
         payload = parse_body(body)

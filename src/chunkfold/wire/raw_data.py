@@ -25,6 +25,7 @@ _GLUE: Final = b"}" + DATA
 LINE_ENDS_LOST: Final = "expected a line for each event, received several on one: pass bytes with their line ends"
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
+_JSON_START: Final = re.compile(rb"\s*+[{\[]")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 _OTHER_LINE: Final = re.compile(rb"(?:event|id|retry)?:[^\r\n]*+")
 _END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id|retry)?:)")
@@ -44,10 +45,14 @@ def is_json(data: bytes) -> bool:
     return not problem
 
 
+def begins_like_json(data: bytes) -> bool:
+    """Whether data begins like a JSON object or list. So does `[DONE]`."""
+    return _JSON_START.match(data) is not None
+
+
 def is_payload(data: bytes) -> bool:
     """Whether data by itself is a payload: a JSON object or `[DONE]`."""
-    data = data.strip()
-    return data == DONE or (data[:1] in (b"{", b"[") and is_object(value_of(data)))
+    return data.strip() == DONE or (begins_like_json(data) and is_object(value_of(data)))
 
 
 def is_error(data: bytes, *, is_framed: bool = False) -> bool:
@@ -161,7 +166,7 @@ def has_chunk_line(data: bytes) -> bool:
 def without_splice(event: ServerSentEvent) -> ServerSentEvent:
     """The event with an error on a line of its own, if a gateway wrote it, field and all, right behind data it cut."""
     cut, _, last = event.data.rpartition(DATA)
-    may_be_spliced = cut.lstrip()[:1] in (b"{", b"[") and not is_foreign(event)
+    may_be_spliced = begins_like_json(cut) and not is_foreign(event)
     is_spliced = may_be_spliced and is_error(before_done(last), is_framed=True)
     return event._replace(data=cut + b"\n" + last) if is_spliced else event
 
@@ -193,8 +198,8 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
 def _is_whole(data: bytes) -> bool:
     """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = _unprefixed(data).strip()
-    return data[:1] not in (b"{", b"[") or data == DONE or is_json(data)
+    data = _unprefixed(data)
+    return not begins_like_json(data) or data.strip() == DONE or is_json(data)
 
 
 def _unprefixed(data: bytes) -> bytes:
