@@ -106,7 +106,7 @@ def _merge_counts(
         old = merged.get(key)
         if value is None or old == value:  # 5 and 5.0 are the same
             continue
-        kept = _merged(key, old, value, log, is_typed=key in typed)
+        kept = _copy_to_keep(value, log) if old is None else _merged(key, old, value, log, is_typed=key in typed)
         if kept is old:
             continue
         if key not in merged and key not in _TYPED_KEYS:
