@@ -125,6 +125,17 @@ def test_what_is_beside_the_flag_of_a_message_stays() -> None:
     assert (message.reasoning, message.model_extra) == ("hm", {"extra_content": {"google": {"thought_signature": "s"}}})
 
 
+@pytest.mark.parametrize("text", [{"reasoning": "hm"}, {"content": "hm", "extra_content": THOUGHT}])
+@pytest.mark.parametrize("block", [1, {}, {"type": "reasoning.encrypted", "data": "x"}], ids=str)
+def test_reasoning_of_a_message_is_added_to_blocks_without_text(block: Any, text: dict[str, Any]) -> None:
+    """Was once wrong: it was dropped. The blocks stay as the deltas brought them."""
+    details = {"reasoning_details": [block]}
+    message = fold(chunk(details), whole({**text, **details}, "stop")).completion().message
+    kept = fold(*said(details)).completion().message
+    assert (message.reasoning, message.content) == ("hm", None)
+    assert getattr(message, "reasoning_details", None) == getattr(kept, "reasoning_details", None)
+
+
 def test_content_blocks_of_a_message_fill_a_gap() -> None:
     message = {"content": "a", "content_blocks": [{"type": "thinking", "thinking": "hm"}]}
     assert fold(chunk({"content": "a"}), whole(message, "stop")).completion().reasoning == "hm"

@@ -143,7 +143,8 @@ def _kind_of(part: Any) -> str:
 def _has(state: ChoiceState, name: str, value: Any) -> bool:
     """Whether deltas brought a field of the message, or there is no gap."""
     if name in REASONING_FIELDS:
-        return _has_reasoning(state) or (name == CONTENT_BLOCKS.name and "images" in state.lists)
+        has_blocks = not isinstance(value, str) and any(state.blocks.values())
+        return has_blocks or _has_reasoning(state) or (name == CONTENT_BLOCKS.name and "images" in state.lists)
     if is_list(value) and name == "content":
         return True  # its parts are checked one by one
     if name in ("tool_calls", "function_call", "audio"):
@@ -154,4 +155,4 @@ def _has(state: ChoiceState, name: str, value: Any) -> bool:
 
 
 def _has_reasoning(state: ChoiceState) -> bool:
-    return bool(state.text("reasoning") or state.text(ENCRYPTED_TEXT) or state.blocks)
+    return bool(state.text("reasoning") or state.text(ENCRYPTED_TEXT))
