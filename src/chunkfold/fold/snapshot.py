@@ -15,14 +15,18 @@ from chunkfold.models.base import Model, copied_fields, for_completion, validate
 from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall
 from chunkfold.models.completion import Choice
 from chunkfold.models.content import (
+    BLOCK_KINDS,
     CONTENT_BLOCKS,
     ENCRYPTED_TEXT,
     REASONING_FIELDS,
     THINKING,
     content_block,
     fields_of,
+    fragments_of,
     is_thought,
+    kind_in,
     read_part,
+    reasoning_of,
     thought_flag,
 )
 from chunkfold.models.message import keep_order
@@ -143,15 +147,26 @@ def _kind_of(part: Any) -> str:
 def _has(state: ChoiceState, name: str, value: Any) -> bool:
     """Whether deltas brought a field of the message, or there is no gap."""
     if name in REASONING_FIELDS:
-        has_blocks = not isinstance(value, str) and any(state.blocks.values())
-        return has_blocks or _has_reasoning(state) or (name == CONTENT_BLOCKS.name and "images" in state.lists)
+        return _has_reasoning_of(state, name, value)
     if is_list(value) and name == "content":
         return True  # its parts are checked one by one
     if name in ("tool_calls", "function_call", "audio"):
         return getattr(state, name) is not None
     if name == "role":
         return isinstance(value, str)
-    return name in state.message_extra or bool(state.lists.get(name)) or bool(state.text(name))
+    is_known = name in ChoiceDelta.model_fields  # else a value of a wrong type is in its place
+    return bool(state.lists.get(name) or state.text(name)) or (name in state.message_extra and not is_known)
+
+
+def _has_reasoning_of(state: ChoiceState, name: str, value: Any) -> bool:
+    """Whether deltas brought what a field of reasoning is for: a text, blocks, or both, as it has them."""
+    kind = next((kind for kind in BLOCK_KINDS if kind.name == name), None)
+    fragments = None if kind is None else fragments_of(kind, value)
+    if kind is None or fragments is None:
+        return _has_reasoning(state)
+    if any(state.blocks.values()) or (kind is CONTENT_BLOCKS and "images" in state.lists):
+        return True
+    return _has_reasoning(state) and reasoning_of(kind_in(kind, fragments), fragments) != ""
 
 
 def _has_reasoning(state: ChoiceState) -> bool:
