@@ -206,7 +206,7 @@ FRAMES = {
         (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
     "a chunk behind an error before the stream":
         (compact({"error": {"message": "x"}}) + b"\n" + compact(A) + b"\n\n" + END, "failed", "", "CF607"),
-    "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", ""),
+    "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", "CF219"),
     "an error without an envelope before the end":
         (compact({"detail": "x", "message": "y"}) + b"\n\n" + END, "failed", "", "CF604 CF607"),
     "the same over lines, a comment and a name": (
@@ -278,6 +278,27 @@ def test_what_comes_without_its_field_twice_or_before_the_stream(
     parser = parsed(body, size and max(size, len(body) // 2**10))
     assert (parser.end, parser.snapshot.text, sorted(noted(parser))) == (end, text, rules.split())
     assert parser.snapshot.usage is None
+
+
+QUOTED = {
+    "JSON between events": FIRST + b'{"detail": "overloaded"}\n\n',
+    "JSON over several lines": FIRST + json.dumps({"detail": "overloaded"}, indent=1).encode() + b"\n\n",
+    "JSON before the stream": b'{"message": "overloaded"}\n\ndata: [DONE]\n\n',
+    "a field that is nearly data": FIRST + b' data: {"error": "overloaded"}\n\n',
+    "an object": FIRST + b'data: {"status": "overloaded"}\n\n',
+}
+
+
+@each_case("body", QUOTED.values(), ids=QUOTED)
+def test_what_was_not_read_is_quoted_if_the_stream_is_not_complete(body: bytes) -> None:
+    for parser in (parsed(body), parsed(body, 1)):
+        assert parser.end in ("empty", "truncated")
+        assert '"overloaded"' in str(parser.error)
+        assert parsed(SECOND + body).error is None
+
+
+def test_a_line_that_was_read_as_a_chunk_is_not_quoted() -> None:
+    assert "nearly" not in str(parsed(b": ping\n\n" + FIRST + compact(A) + b"\n\n").error)
 
 
 @each_case("tail", [b'data: {"error": {"mess', b'event: error\ndata: {"code": 5'])

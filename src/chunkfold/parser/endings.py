@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from chunkfold import anomalies
-from chunkfold.anomalies import Anomaly, Rule
+from chunkfold.anomalies import Rule
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.errors import (
     ChunkfoldError,
@@ -140,18 +140,20 @@ def conclude(
         offset, quoted = facts.foreign
         what = "expected chunks of the chat completions API, received only other events"
         return end, InvalidChunkError(f"event at byte {offset}: {what}: {quoted}", position=offset)
-    return end, _incomplete(end, facts.stop, log.get(anomalies.UNEXPLAINED_OBJECT))
+    return end, _incomplete(end, facts.stop, log)
 
 
-def _incomplete(end: StreamEnd, stop: Stop, unexplained: Anomaly | None) -> IncompleteStreamError:
-    """The stream stopped by itself, but too early: `empty` or `truncated`; an unexplained object is quoted."""
+def _incomplete(end: StreamEnd, stop: Stop, log: AnomalyLog) -> IncompleteStreamError:
+    """The stream stopped by itself, but too early: `empty` or `truncated`; what was not read as a chunk is quoted."""
     if end is StreamEnd.EMPTY:
         msg = "[DONE] arrived before any output" if stop is Stop.DONE else "the stream ended without any output"
     else:
         before, missing = ("[DONE] arrived", "") if stop is Stop.DONE else ("the body ended", "no [DONE], and ")
         msg = f"{before} before the stream was complete: {missing}a choice without a finish reason"
-    if unexplained is not None:
+    if (unexplained := log.get(anomalies.UNEXPLAINED_OBJECT)) is not None:
         msg += f", after an object that is neither a chunk nor an error: {unexplained.detail}"
+    elif (ignored := log.get(anomalies.NEARLY_DATA)) is not None and ignored.detail:
+        msg += f", after a line that is nearly data: {ignored.detail}"
     return IncompleteStreamError(msg, end=end)
 
 

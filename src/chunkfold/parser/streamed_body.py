@@ -75,14 +75,17 @@ class StreamedBody(EventFolder):
             self._read_other_body(body, cut=exc is not None)
 
     def end(self, stop: Stop, error: ChunkfoldError | None = None) -> None:
-        """End the stream. If no chunk came, an error in any shape that it began with is why."""
+        """End the stream. If no chunk came, an error in any shape that it began with is why; other JSON is quoted."""
         opening, self._opening = self._opening, None
         may_be_why = stop in _UNEXPLAINED and not (self._fold.chunks or self._has_chunks)
-        if opening is not None and may_be_why and (payload := opening_error(opening.data)) is not None:
+        if opening is not None and may_be_why:
             self._log.offset = opening.offset
-            self._fold_payload(payload, opening.offset)
-        else:
-            super().end(stop, error)
+            if (payload := opening_error(opening.data)) is not None:
+                self._fold_payload(payload, opening.offset)
+                return
+            if raw_data.is_payload(opening.data):
+                self._log.note(anomalies.UNEXPLAINED_OBJECT, excerpt_of(opening.data))
+        super().end(stop, error)
 
     def _read_exposed(self, events: list[ServerSentEvent], *, folding: bool) -> None:
         """Fold the events, and read in between what the decoder exposes besides them, in the order of the body."""
@@ -139,10 +142,11 @@ class StreamedBody(EventFolder):
         if is_bare and raw_data.is_error(field.data):
             self._read_error_field(field._replace(event="error"))
             return
-        self._log.note(anomalies.NEARLY_DATA)
         if is_bare and raw_data.is_chunk_or_done(field.data):
+            self._log.note(anomalies.NEARLY_DATA)
             self._fold_counted(field._replace(event=MESSAGE))
         else:
+            self._log.note(anomalies.NEARLY_DATA, f"not read: {excerpt_of(field.data)}")
             self._check_limits(field.offset)
 
     def _note_unexplained(self, field: ServerSentEvent) -> None:
