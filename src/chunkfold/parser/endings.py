@@ -153,7 +153,7 @@ def _incomplete(end: StreamEnd, stop: Stop, log: AnomalyLog) -> IncompleteStream
     if (unexplained := log.get(anomalies.UNEXPLAINED_OBJECT)) is not None:
         msg += f", after an object that is neither a chunk nor an error: {unexplained.detail}"
     elif (ignored := log.get(anomalies.NEARLY_DATA)) is not None and ignored.detail:
-        msg += f", after a line that is nearly data: {ignored.detail}"
+        msg += f", after a line that is nearly data, which was not read: {ignored.detail}"
     return IncompleteStreamError(msg, end=end)
 
 

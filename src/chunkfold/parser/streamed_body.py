@@ -146,7 +146,7 @@ class StreamedBody(EventFolder):
             self._log.note(anomalies.NEARLY_DATA)
             self._fold_counted(field._replace(event=MESSAGE))
         else:
-            self._log.note(anomalies.NEARLY_DATA, f"not read: {excerpt_of(field.data)}")
+            self._log.note(anomalies.NEARLY_DATA, excerpt_of(field.data))
             self._check_limits(field.offset)
 
     def _note_unexplained(self, field: ServerSentEvent) -> None:
