@@ -84,7 +84,7 @@ class StreamedBody(EventFolder):
                 self._fold_payload(payload, opening.offset)
                 return
             if raw_data.is_payload(opening.data):
-                self._log.note(anomalies.UNEXPLAINED_OBJECT, excerpt_of(opening.data))
+                self._log.note(anomalies.UNEXPLAINED_OBJECT, excerpt_of(opening.data.strip()))
         super().end(stop, error)
 
     def _read_exposed(self, events: list[ServerSentEvent], *, folding: bool) -> None:
