@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import Any
 
 import anyio
@@ -35,7 +34,7 @@ from fronts import (
     over_both_streams,
     rescue,
 )
-from sources import HELLO, WOR, Pieces, collect, over_http_1_0, stopped_after_the_first
+from sources import HELLO, Pieces, collect, over_http_1_0
 from spotless import spotless, spotless_loop
 
 from chunkfold import (
@@ -60,6 +59,10 @@ pytest_generate_tests = over_both_streams
 
 def each_text(stream: ChatCompletionStream) -> Iterator[str]:
     return (chunk.text for chunk in stream)
+
+
+def drained_text(stream: ChatCompletionStream) -> list[str]:
+    return [stream.drain(PATIENCE).text]
 
 
 @contextmanager
@@ -109,7 +112,7 @@ async def held(go_on: anyio.Event, first: bytes, *others: bytes) -> AsyncIterato
     [
         (each_text, str),
         (lambda stream: [stream.read()], IncompleteStreamError),
-        (lambda stream: [stream.drain(PATIENCE).text], str),
+        (drained_text, str),
     ],
     ids=["a loop", "a read", "a drain"],
 )
@@ -268,8 +271,6 @@ def test_closing_from_another_thread_while_a_generator_runs() -> None:
     stream = ChatCompletionStream(pieces)
     with consumer(stream) as seen:
         assert pieces.waiting.wait(PATIENCE)
-        with pytest.raises(StreamConsumedError, match="another task or thread"):
-            stream.drain()
         stream.close()
         pieces.go_on.set()
     assert seen == ["Hello"]
@@ -377,75 +378,38 @@ async def test_another_task_during_the_wait_after_done(
         assert has_left(to.request)
 
 
-async def test_draining_what_another_task_reads(library: Any) -> None:
-    front = AsyncChatCompletionStream
-    async with stopped_after_the_first(library, front, WOR, math.inf) as stream:
-        texts: list[str] = []
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(collect, stream, texts)
-            while not texts:
-                await anyio.lowlevel.checkpoint()
-            await anyio.wait_all_tasks_blocked()
-            with pytest.raises(StreamConsumedError, match="another task"):
-                await stream.drain()
-            assert stream.end is None
-            await stream.aclose()
-        assert texts == [" wor"]
-        assert (await stream.drain()).text == "Hello wor"
-
-
-async def test_reading_what_another_task_drains() -> None:
-    """The error has what arrived so far, and the drain goes on."""
-    stream = AsyncChatCompletionStream(held(anyio.Event(), HELLO))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stream.drain, PATIENCE)
-        await anyio.wait_all_tasks_blocked()
-        for again in (stream.read, lambda: drop_items(stream), lambda: drop_items(stream.events())):
-            with pytest.raises(StreamConsumedError, match="another task or thread") as caught:
-                await again()
-            assert (caught.value.snapshot.text, stream.end) == ("Hello", None)
-        tasks.cancel_scope.cancel()
-    assert stream.end is StreamEnd.CLOSED
-
-
-def test_reading_what_another_thread_drains() -> None:
-    pieces = Held(*COUNTED)
-    stream = ChatCompletionStream(pieces)
-    with consumer(stream, lambda stream: [stream.drain(PATIENCE).text]) as drained:
-        assert pieces.waiting.wait(PATIENCE)
-        for again in (stream.read, partial(iter, stream), stream.events):
-            with pytest.raises(StreamConsumedError, match="another task or thread"):
-                again()
-        pieces.go_on.set()
-    assert (drained, stream.end) == (["".join(TEXTS)], StreamEnd.FINISHED)
-
-
-async def test_two_tasks_that_read_at_once() -> None:
-    """The second is told so, which is not worth a retry. The first gets every chunk, and never an end that is none."""
+@each_case("drains", [False, True], ids=["reads", "drains"])
+async def test_what_another_task_reads_or_drains(drains: bool) -> None:
+    """The second is told so, with what arrived so far. The first gets every chunk, and never an end that is none."""
     go_on, texts = anyio.Event(), list[str]()
     async with spotless_loop():
         stream = AsyncChatCompletionStream(held(go_on, *COUNTED))
+        tries = [stream.read, stream.drain, lambda: drop_items(stream), lambda: drop_items(stream.events())]
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(collect, stream, texts)
+                tasks.start_soon(*((stream.drain, PATIENCE) if drains else (collect, stream, texts)))
                 await anyio.wait_all_tasks_blocked()
                 try:
-                    with pytest.raises(StreamConsumedError, match="another task or thread"):
-                        await anext(stream)
+                    for again in tries:
+                        with pytest.raises(StreamConsumedError, match="another task or thread") as caught:
+                            await again()
+                        assert (caught.value.snapshot.text, stream.end) == (TEXTS[0], None)
                 finally:
                     go_on.set()
-        assert texts == [*TEXTS, ""]
-        assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
+        assert texts == ([] if drains else [*TEXTS, ""])
+        assert (stream.end, stream.error, stream.completion().text) == (StreamEnd.FINISHED, None, "".join(TEXTS))
 
 
-def test_two_threads_that_read_at_once() -> None:
+@each_case("drains", [False, True], ids=["reads", "drains"])
+def test_what_another_thread_reads_or_drains(drains: bool) -> None:
     with spotless():
         pieces = Held(*COUNTED)
         stream = ChatCompletionStream(pieces)
-        with consumer(stream) as texts:
+        with consumer(stream, drained_text if drains else each_text) as texts:
             assert pieces.waiting.wait(PATIENCE)
-            with pytest.raises(StreamConsumedError, match="another task or thread"):
-                next(stream)
+            for again in (lambda: list(stream), stream.read, stream.drain, lambda: list(stream.events())):
+                with pytest.raises(StreamConsumedError, match="another task or thread"):
+                    again()
             pieces.go_on.set()
-        assert texts == [*TEXTS, ""]
+        assert texts == (["".join(TEXTS)] if drains else [*TEXTS, ""])
         assert (stream.end, stream.error) == (StreamEnd.FINISHED, None)
