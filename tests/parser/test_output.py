@@ -6,7 +6,7 @@ from typing import Any
 from cases import each_case
 from limited import assert_named
 from parsed_bodies import parsed
-from played import ERROR, HI, PING, ROLE, STOP, USAGE, cuts
+from played import ERROR, HI, PING, ROLE, STOP, USAGE
 
 from chunkfold import (
     ChatCompletionAccumulator,
@@ -69,6 +69,13 @@ def test_what_counts_as_output(kind: str) -> None:
     for one in ChatCompletionParser().feed(body + USAGE):
         accumulator.add(one)
     assert accumulator.has_output is is_output
+    if is_output:
+        assert_named(parsed(body * 3 + STOP + DONE, max_output_size=0), "max_output_size", 0)
+
+
+def test_max_output_size_counts_nothing_else() -> None:
+    nothing = b"".join(delta(**NO_OUTPUT[kind]) for kind in ("a role", "empty texts", "an unknown key"))
+    assert parsed(nothing + USAGE + PING + STOP + DONE, max_output_size=0).end is StreamEnd.FINISHED
 
 
 TAIL = HI.removesuffix(b"\n")  # its chunk comes at the end of the body
@@ -119,18 +126,6 @@ def test_what_a_callback_gets_is_emitted() -> None:
     parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: None)
     parser.fold(HI)
     assert parser.emitted_output
-
-
-@cuts
-@each_case("kind", OUTPUT)
-def test_max_output_size_counts_output_of_every_kind(kind: str, size: int | None) -> None:
-    assert_named(parsed(delta(**OUTPUT[kind]) * 3 + STOP + DONE, size, max_output_size=0), "max_output_size", 0)
-
-
-@cuts
-def test_max_output_size_counts_nothing_else(size: int | None) -> None:
-    nothing = b"".join(delta(**NO_OUTPUT[kind]) for kind in ("a role", "empty texts", "an unknown key"))
-    assert parsed(nothing + USAGE + PING + STOP + DONE, size, max_output_size=0).end is StreamEnd.FINISHED
 
 
 def test_a_whole_message_is_bounded_like_its_deltas() -> None:

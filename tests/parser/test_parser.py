@@ -187,8 +187,9 @@ def test_what_is_not_bytes_is_a_wrong_argument_and_changes_nothing(data: Any, st
     assert parser.end is None
 
 
-def test_where_and_what_an_invalid_chunk_is() -> None:
-    error = parsed(HI + delta(content={})).error
+@each_case("strict", [False, True, ("CF501",)])
+def test_where_and_what_an_invalid_chunk_is(strict: Any) -> None:
+    error = parsed(HI + delta(content={}), strict=strict).error
     assert type(error) is InvalidChunkError
     assert error.position == len(HI)
     for word in ("choices[0].delta.content", "string", "dict"):
