@@ -18,7 +18,6 @@ from chunkfold import (
     ChatCompletionParser,
     Choice,
     ChunkfoldError,
-    StreamInterruptedError,
 )
 from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, cut_every
 
@@ -117,44 +116,18 @@ def provider() -> Iterator[FakeProvider]:
 
 def served(request: ReceivedRequest) -> Answer:
     """The body that the request names: so no test can be given another one's answer."""
-    asked = request.json
-    return Answer(cut_every(golden(asked["case"]), WRITE_SIZE), ending=asked["ending"])
+    return Answer(cut_every(golden(request.json["case"]), WRITE_SIZE))
 
 
-async def read(
-    provider: FakeProvider, front: Any, library: Any, case: str, *, ending: str = "end"
-) -> tuple[dict[str, Any], ChunkfoldError | None]:
-    """What a client is told, and the error itself."""
+@by_turns("case", CASES)
+async def test_over_http(provider: FakeProvider, front: Any, library: Any, case: str) -> None:
     provider.add(served)
     chunks: list[ChatCompletionChunk] = []
     error = None
-    async with (
-        client_of(front, library) as client,
-        client.connect(provider.url, json={"case": case, "ending": ending}) as stream,
-    ):
+    async with client_of(front, library) as client, client.connect(provider.url, json={"case": case}) as stream:
         try:
             async for chunk in stream:
                 chunks.append(chunk)  # noqa: PERF401 - what came before an error counts
         except ChunkfoldError as exc:
             error = exc
-    return told(stream, chunks, error), error
-
-
-@by_turns("case", CASES)
-async def test_over_http(provider: FakeProvider, front: Any, library: Any, case: str) -> None:
-    result, _ = await read(provider, front, library, case)
-    assert result == expected_of(case)
-
-
-@by_turns("case", [case for case in CASES if case.startswith("nameless/cut_")])
-async def test_a_broken_connection_only_matters_before_the_finish_reason(
-    provider: FakeProvider, front: Any, library: Any, case: str
-) -> None:
-    expected = expected_of(case)
-    result, error = await read(provider, front, library, case, ending="cut")
-    if expected["error"]:  # a clean end of the body had left it truncated or empty
-        expected["end"] = "interrupted"
-        expected["error"]["type"] = "StreamInterruptedError"
-        assert isinstance(error, StreamInterruptedError)
-        assert isinstance(error.__cause__, library.RemoteProtocolError)
-    assert result == expected
+    assert told(stream, chunks, error) == expected_of(case)
