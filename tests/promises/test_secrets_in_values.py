@@ -159,31 +159,16 @@ def test_a_model_shows_excerpts_to_rich_too(name: str) -> None:
     check_text(re.sub(r"\n *", " ", text), most=3_000)
 
 
-MANY = 30
-
-
-def test_what_has_many_parts_shows_a_few() -> None:
-    calls = [
-        {"id": marked("id"), "type": "function", "function": {"name": marked("tool"), "arguments": marked("arguments")}}
-    ]
-    message = {"content": marked("content"), "reasoning": marked("reasoning"), "tool_calls": calls * MANY}
-    choice = {"index": 0, "finish_reason": marked("reason"), "message": message}
-    completion = ChatCompletion.model_validate({"id": marked("id"), "choices": [choice] * MANY})
-    check_shown(completion)
-
-
-def test_the_name_of_an_unknown_key_shows_as_an_excerpt() -> None:
+def test_what_is_many_or_long_shows_as_excerpts() -> None:
+    function = {"name": marked("tool"), "arguments": marked("arguments")}
+    calls = [{"id": marked("id"), "type": "function", "function": function}] * 30
+    message = {"content": marked("content"), "reasoning": marked("reasoning"), "tool_calls": calls}
+    choices = [{"index": 0, "finish_reason": marked("reason"), "message": message}] * 30
+    check_shown(ChatCompletion.model_validate({"id": marked("id"), "choices": choices}))
+    check_shown(ChatCompletionChunk.model_validate({f"key_{number}": marked("value") for number in range(1000)}))
+    check_shown(ChatCompletionChunk.model_validate_json(b'{"unknown": ' + b"9" * 4000 + b"}"))
     for model in all_models():
         check_shown(model.model_construct(**{marked("key"): 1}))
-
-
-def test_of_many_unknown_keys_a_few_show() -> None:
-    check_shown(ChatCompletionChunk.model_validate({f"key_{number}": marked("value") for number in range(1000)}))
-
-
-def test_a_number_of_any_length_can_be_shown() -> None:
-    chunk = ChatCompletionChunk.model_validate_json(b'{"unknown": ' + b"9" * 4000 + b"}")
-    check_shown(chunk)
 
 
 def test_every_event_shows_excerpts() -> None:
