@@ -66,6 +66,7 @@ class Square(BaseModel):
 Shape = Annotated[Circle | Square, Field(discriminator="kind")]
 TOOLS = {"lookup_weather": WeatherArgs}
 BONN = '{"city": "Bonn", "days": 3}'
+BONN_ARGS, BONN_DICT = WeatherArgs(city="Bonn", days=3), {"city": "Bonn", "days": 3}
 
 
 def answer(*calls: Sequence[str], finish: str = "tool_calls") -> StreamBuilder:
@@ -93,8 +94,7 @@ async def test_a_registered_type_is_what_arguments_are_and_a_dict_where_none_is(
     async with front(Playback(WHOLE.answer()), tools=tools) as stream:
         events = [one async for one in stream.events()]
     completion = stream.completion()
-    plain = {"city": "Bonn", "days": 3}
-    expected = [WeatherArgs(**plain) if tools else plain, plain]
+    expected = [BONN_ARGS if tools else BONN_DICT, BONN_DICT]
     assert [one.parsed for one in only(ToolCallDone, events)] == expected
     assert [one.call.function.parse() for one in only(ToolCallDone, events)] == expected
     assert [one.function.parse() for one in completion.tool_calls] == expected
@@ -155,21 +155,12 @@ def test_the_mapping_is_copied(late: bool) -> None:
 
 
 TYPES = [
-    pytest.param(WeatherArgs, BONN, WeatherArgs(city="Bonn", days=3), id="a model"),
-    pytest.param(Stop, BONN, {"city": "Bonn", "days": 3}, id="a TypedDict"),
-    pytest.param(
-        Route,
-        '{"start": "Bonn", "stops": [{"city": "Ulm", "days": 2}]}',
-        Route("Bonn", [{"city": "Ulm", "days": 2}]),
-        id="a dataclass",
-    ),
-    pytest.param(dict[str, int], '{"a": 1}', {"a": 1}, id="a dict"),
-    pytest.param(Shape, '{"kind": "square", "a": 2}', Square(kind="square", a=2), id="a discriminated union"),
+    pytest.param(WeatherArgs, BONN, BONN_ARGS, id="a model"),
+    pytest.param(Stop, BONN, BONN_DICT, id="a TypedDict"),
     pytest.param(list[int], "[1, 2]", [1, 2], id="a list, which some models send"),
     pytest.param(Nothing, "", Nothing(), id="no arguments"),
-    pytest.param(Nothing, "{}", Nothing(), id="an empty object"),
-    pytest.param(WeatherArgs, "{}" + BONN, WeatherArgs(city="Bonn", days=3), id="a placeholder"),
-    pytest.param(None, BONN, {"city": "Bonn", "days": 3}, id="none"),
+    pytest.param(WeatherArgs, "{}" + BONN, BONN_ARGS, id="a placeholder"),
+    pytest.param(None, BONN, BONN_DICT, id="none"),
 ]
 
 
@@ -194,24 +185,15 @@ def test_what_is_known_while_the_arguments_come(as_type: Any) -> None:
     parser.feed(role)
     for data in calls:
         parser.feed(data)
-        seen.append(parser.snapshot.tool_calls[0].function.parse_partial())
-    whole = as_type(city="Bonn", days=3)
-    assert seen == [{}, {}, {"city": "Bo"}, {"city": "Bonn"}, {"city": "Bonn"}, {"city": "Bonn"}, whole]
+        function = parser.snapshot.tool_calls[0].function
+        seen.append((function.parse_partial(), function.parse_partial(half_numbers=True)))
+    bonn, whole = {"city": "Bonn"}, as_type(city="Bonn", days=3)
+    assert seen == [*[({}, {})] * 2, ({"city": "Bo"},) * 2, *[(bonn, bonn)] * 2, (bonn, BONN_DICT), (whole, whole)]
     with pytest.raises(IncompleteStreamError) as caught:
         parser.completion()
     assert caught.value.snapshot.tool_calls[0].function.parse() == whole
 
 
-def test_half_numbers_of_a_registered_type() -> None:
-    parser = ChatCompletionParser(tools=TOOLS)
-    parser.feed(StreamBuilder().tool_call("lookup_weather", '{"city": "Bonn", "days": 3').body)
-    function = parser.snapshot.tool_calls[0].function
-    assert function.parse_partial() == {"city": "Bonn"}
-    assert function.parse_partial(half_numbers=True) == {"city": "Bonn", "days": 3}
-
-
-BONN_ARGS = WeatherArgs(city="Bonn", days=3)
-BONN_DICT = {"city": "Bonn", "days": 3}
 IN_PIECES = [fragment(0, "a", "lookup_"), fragment(0, name="weather"), fragment(0, arguments=BONN)]
 FUNCTION = {"name": "lookup_weather", "arguments": BONN}
 WHOLE_MESSAGE = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": FUNCTION}]}
@@ -261,9 +243,9 @@ def test_an_accumulator_alone() -> None:
 
 def test_a_type_that_is_asked_for_wins() -> None:
     function = parsed(WHOLE, tools=TOOLS).completion().tool_calls[0].function
-    assert function.parse(Stop) == function.parse(dict) == {"city": "Bonn", "days": 3}
-    assert function.parse_partial(Stop) == function.parse_partial(dict[str, Any]) == {"city": "Bonn", "days": 3}
-    assert function.parse() == function.parse(None) == WeatherArgs(city="Bonn", days=3)
+    assert function.parse(Stop) == function.parse(dict) == BONN_DICT
+    assert function.parse_partial(Stop) == function.parse_partial(dict[str, Any]) == BONN_DICT
+    assert function.parse() == function.parse(None) == BONN_ARGS
     with pytest.raises(ParseError) as caught:
         function.parse(Circle)
     assert caught.value.path == ("kind",)
@@ -293,11 +275,8 @@ class Unprintable(Broken):
 
 WRONG = [
     pytest.param('{"city": 5}', "tool_calls", ("city",), False, id="a field of another type"),
-    pytest.param('{"days": 5}', "tool_calls", ("city",), False, id="a field that is missing"),
     pytest.param("", "tool_calls", ("city",), False, id="no arguments"),
-    pytest.param("[1]", "tool_calls", (), False, id="no object"),
     pytest.param("city=Bonn", "tool_calls", (), False, id="no JSON"),
-    pytest.param(BONN + "}", "tool_calls", (), False, id="a brace too many"),
     pytest.param(BONN[:12], "length", (), True, id="cut by a token limit"),
     pytest.param(BONN[:12], "tool_calls", (), True, id="cut without a word"),
 ]
@@ -311,7 +290,7 @@ def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut
     assert wrong.parsed is None
     assert isinstance(wrong.error, ParseError)
     assert (wrong.error.path, wrong.error.cut) == (path, cut)
-    assert (right.parsed, right.error) == ({"city": "Bonn", "days": 3}, None)
+    assert (right.parsed, right.error) == (BONN_DICT, None)
     function = parser.completion().tool_calls[0].function
     with pytest.raises(ParseError) as caught:
         function.parse()
@@ -334,7 +313,7 @@ def test_copies_know_their_types() -> None:
     copies = [copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled(completion)]
     for other in copies:
         assert other == completion
-        assert other.tool_calls[0].function.parse() == WeatherArgs(city="Bonn", days=3)
+        assert other.tool_calls[0].function.parse() == BONN_ARGS
 
 
 @pytest.mark.parametrize("as_type", [dict[str, Any], Shape, WeatherArgs | None])
@@ -348,7 +327,7 @@ def test_a_type_that_cannot_be_found_again_is_left_behind(as_type: Any) -> None:
         completion = parsed(WHOLE, tools=tools).completion()
         other = pickled(completion)
         assert other == completion
-        assert other.tool_calls[0].function.parse() == {"city": "Bonn", "days": 3}
+        assert other.tool_calls[0].function.parse() == BONN_DICT
 
 
 def test_a_dump_has_nothing_of_the_types() -> None:
