@@ -1,15 +1,12 @@
-"""Five providers' bodies, each with what must come out of it: however the bytes are cut, and whoever reads them.
+"""Five providers' bodies, each with what must come out of it, however the bytes are cut.
 
 The format of the expected results, and where the facts come from, is told in `golden/README.md`.
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from cases import each_case
-from fronts import by_turns, client_of, generators_of_httpx_are_not_ours
 from golden_bodies import CASES, GOLDEN, golden
 
 from chunkfold import (
@@ -19,13 +16,9 @@ from chunkfold import (
     Choice,
     ChunkfoldError,
 )
-from chunkfold.testing import Answer, FakeProvider, ReceivedRequest, cut_every
+from chunkfold.testing import cut_every
 
 PROVIDERS = {"nagaai", "nameless", "opentoken", "sansa", "stepfun"}
-
-# Prime, so that the writes fall anywhere in lines, events and characters; large enough to keep the module quick.
-WRITE_SIZE = 61
-pytestmark = generators_of_httpx_are_not_ours
 
 
 def expected_of(case: str) -> dict[str, Any]:
@@ -81,9 +74,6 @@ def told_choice(choice: Choice) -> dict[str, Any]:
     }
 
 
-# Without a network
-
-
 def test_every_provider_has_bodies_and_every_body_its_result() -> None:
     assert {case.partition("/")[0] for case in CASES} == PROVIDERS
     assert {path.with_suffix(".sse") for path in GOLDEN.rglob("*.json")} == set(GOLDEN.rglob("*.sse"))
@@ -103,31 +93,3 @@ def test_parser(case: str, size: int | None) -> None:
         error = exc
     assert told(parser, chunks, error) == expected_of(case)
     assert error is parser.error
-
-
-# Over HTTP
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[FakeProvider]:
-    with FakeProvider() as provider:
-        yield provider
-
-
-def served(request: ReceivedRequest) -> Answer:
-    """The body that the request names: so no test can be given another one's answer."""
-    return Answer(cut_every(golden(request.json["case"]), WRITE_SIZE))
-
-
-@by_turns("case", CASES)
-async def test_over_http(provider: FakeProvider, front: Any, library: Any, case: str) -> None:
-    provider.add(served)
-    chunks: list[ChatCompletionChunk] = []
-    error = None
-    async with client_of(front, library) as client, client.connect(provider.url, json={"case": case}) as stream:
-        try:
-            async for chunk in stream:
-                chunks.append(chunk)  # noqa: PERF401 - what came before an error counts
-        except ChunkfoldError as exc:
-            error = exc
-    assert told(stream, chunks, error) == expected_of(case)

@@ -65,13 +65,9 @@ async def test_draining_reads_on_to_the_usage(library: Any, front: Any) -> None:
 # What the provider sends, how its body ends, how long it is drained, and how the stream ends.
 DRAINED: dict[str, tuple[list[Any], str, float, str]] = {
     "a stall": ([math.inf], "end", 0.1, "closed"),
-    "a stall later": ([WOR, 0.01, LD, math.inf], "end", 0.1, "closed"),
     "text for ever": ([WOR, 0.005] * 10_000, "end", 0.2, "closed"),
     "a cut": ([WOR, 0.02], "cut", 5.0, "interrupted"),
-    "a reset": ([WOR, 0.02], "reset", 5.0, "interrupted"),
-    "an early end": ([WOR], "end", 5.0, "truncated"),
     "an error": ([WOR + ERROR], "end", 5.0, "failed"),
-    "no chunk": ([WOR + b"data: garbage\n\n"], "end", 5.0, "invalid"),
     "a cut after the finish reason": ([WOR + STOP], "cut", 5.0, "finished"),
     "[DONE] in an open body": ([WOR + DONE, math.inf], "end", 5.0, "done"),
 }
@@ -83,7 +79,7 @@ async def test_draining_raises_nothing_for_what_the_provider_sends(library: Any,
     pieces, ending, within, end = DRAINED[what]
     async with stopped_after_the_first(library, front, *pieces, ending=ending) as stream:
         text = (await stream.drain(within=within)).text
-        assert text == "Hello wor" if end != "closed" else re.fullmatch("Hello( wor)*(ld)?", text)  # on a busy machine
+        assert text == "Hello wor" if end != "closed" else re.fullmatch("Hello( wor)*", text)  # on a busy machine
         assert stream.end == end
         assert (stream.error is None) is (stream.end.complete or end == "closed")
         assert stream.response.is_closed

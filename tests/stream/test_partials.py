@@ -13,8 +13,6 @@ from sources import take
 from chunkfold import (
     APIError,
     ChatCompletionStream,
-    IncompleteStreamError,
-    InvalidChunkError,
     LimitExceededError,
     ParseError,
     StreamInterruptedError,
@@ -134,10 +132,7 @@ async def test_text_that_is_not_what_is_asked_for(failure: Failure, front: Any) 
 
 BEGUN = StreamBuilder().text('{"city": "Bo')
 INCOMPLETE: dict[str, tuple[Answer | StreamBuilder, type[Exception], list[Any]]] = {
-    "truncated": (BEGUN, IncompleteStreamError, []),
     "interrupted": (BEGUN.answer(ending="reset"), StreamInterruptedError, []),
-    "failed": (BEGUN.error("overloaded", code=503), APIError, []),
-    "invalid": (BEGUN.event("oops"), InvalidChunkError, []),
     "failed behind a whole value": (BEGUN.text('nn"}').error("overloaded", code=503), APIError, [City(city="Bonn")]),
 }
 
