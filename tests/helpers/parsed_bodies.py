@@ -1,9 +1,26 @@
-"""A parser, or a decoder, that has read a body to its end: what most tests of bodies begin with."""
+"""A parser, or a decoder, that has read a body: what most tests of bodies begin with."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from chunkfold import ChatCompletionParser, EventStreamDecoder, ServerSentEvent
 from chunkfold.testing import cut_every
+
+
+def fed(reads: bytes | Iterable[bytes], **options: Any) -> ChatCompletionParser:
+    """A parser that was fed one read, or several; it still runs, unless one of them ended the stream."""
+    parser = ChatCompletionParser(**options)
+    for data in [reads] if isinstance(reads, bytes) else reads:
+        parser.feed(data)
+    return parser
+
+
+def folded(reads: bytes | Iterable[bytes], **options: Any) -> ChatCompletionParser:
+    """The same, without its chunks."""
+    parser = ChatCompletionParser(**options)
+    for data in [reads] if isinstance(reads, bytes) else reads:
+        parser.fold(data)
+    return parser
 
 
 def parsed(body: bytes, size: int | None = None, **options: Any) -> ChatCompletionParser:

@@ -1,10 +1,10 @@
 """What is an anomaly, where it is noted, and what strict mode makes of it."""
 
 from cases import each_case
-from parsed_bodies import parsed
+from parsed_bodies import fed, parsed
 from played import HI, OVER_TWO_LINES, PING, ROLE, STOP, USAGE, cuts
 
-from chunkfold import ChatCompletionParser, StreamEnd
+from chunkfold import StreamEnd
 from chunkfold.testing import DONE, choice, chunk, delta
 
 NO_ANOMALIES: dict[str, bytes] = {
@@ -54,8 +54,7 @@ def test_an_anomaly_says_what_how_often_and_where_first() -> None:
 
 
 def test_anomalies_can_be_read_while_it_runs() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI)
+    parser = fed(HI)
     assert parser.anomalies == ()
     parser.feed(b"data: null\n\n")
     early = parser.anomalies

@@ -20,6 +20,7 @@ import pytest
 from cases import each_case
 from limited import COST, EACH, LIMIT, READ, SMALL_LIMIT, TOKEN, assert_named, by_iterating, call, fresh
 from measured_memory import only_garbage_of_these_tests, traced
+from parsed_bodies import fed
 
 from chunkfold import ChatCompletionParser, ChatCompletionStream, CumulativeDeltas, LimitExceededError, OneChoice
 from chunkfold.parser import limits
@@ -185,9 +186,7 @@ BY_DEFAULT = 64 * 2**20  # characters
 
 @pytest.mark.slow
 def test_without_being_told_what_is_kept_may_take_257_mib() -> None:
-    parser = ChatCompletionParser()
-    for n in range(300):
-        parser.feed(chunk(**{f"key{n}": "x" * 10**6}))
+    parser = fed(chunk(**{f"key{n}": "x" * 10**6}) for n in range(300))
     assert_named(parser, "max_output_size", BY_DEFAULT)
     assert 264 < parser.chunks < 275
 

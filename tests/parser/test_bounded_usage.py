@@ -4,14 +4,14 @@ from copy import deepcopy
 
 import pytest
 from limited import HI, fresh, parsed
+from parsed_bodies import fed
 
 from chunkfold import ChatCompletionParser, UsageReceived
 from chunkfold.testing import chunk
 
 
 def test_keys_of_usage_are_bounded() -> None:
-    parser = ChatCompletionParser(max_output_size=2)
-    parser.feed(HI)
+    parser = fed(HI, max_output_size=2)
     for n in range(30):
         details = {f"d{n}": n, "deep": {**fresh(n, n)}}
         parser.feed(chunk(usage={**fresh(n, n), "details": details, "x": {"y": fresh(n, n)}}))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from parsed_bodies import fed
 from played import BROKEN_LINE, HI, STOP, play
 from shared_data import shared_data
 
@@ -134,8 +135,7 @@ class UnprintableError(Exception):
     ids=["none", "more digits than are printed", "it raises"],
 )
 def test_a_transport_that_fails_without_a_message(fault: Exception) -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI)
+    parser = fed(HI)
     parser.interrupt(fault)
     assert (parser.end, parser.error and parser.error.__cause__) == ("interrupted", fault)
     assert str(parser.error).endswith(f": '{type(fault).__name__}'")

@@ -12,6 +12,7 @@ from copies import pickled
 from hypothesis import example, given
 from limited import assert_named
 from linear import assert_linear
+from parsed_bodies import fed
 
 from chunkfold import ChatCompletionChunk, ChatCompletionParser
 from chunkfold.fold.stream_fold import StreamFold
@@ -125,8 +126,7 @@ def test_what_changed_is_measured_again(stream: made_streams.Stream) -> None:
 @pytest.mark.parametrize("name", MANY)
 def test_what_did_not_change_is_not_measured_again(name: str) -> None:
     """Was once wrong: near the limit, all calls were measured again for each two thousand of them."""
-    parser = ChatCompletionParser()
-    parser.feed(b"".join(map(MANY[name], range(500))))
+    parser = fed(b"".join(map(MANY[name], range(500))))
     fold = parser._fold
     size = fold.measure()
     before = fold._footprint.visited
@@ -165,9 +165,7 @@ GROWING: dict[str, Callable[[list[Any]], dict[str, Any]]] = {
 @each_case("name", GROWING)
 @patch.object(limits, "_ALLOWANCE", 2**16)
 def test_lists_that_add_up_are_measured_as_they_grow(name: str) -> None:
-    parser = ChatCompletionParser(max_output_size=10_000)
-    for _ in range(300):
-        parser.feed(chunk(GROWING[name]([{"a": "y" * 1000}])))
+    parser = fed((chunk(GROWING[name]([{"a": "y" * 1000}])) for _ in range(300)), max_output_size=10_000)
     assert_named(parser, "max_output_size", 10_000)
 
 

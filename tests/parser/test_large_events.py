@@ -7,6 +7,7 @@ from cases import each_case
 from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed, parsed_with_chunks
 from linear import no_collector, seconds
 from measured_memory import only_garbage_of_these_tests, traced
+from parsed_bodies import fed
 
 from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.parser import event_folder
@@ -136,8 +137,7 @@ def test_a_large_error_takes_six_times_its_bytes_at_most(name: str, begin: bytes
 
 
 def assert_at_most_200_mb(body: bytes, before: bytes = HI) -> ChatCompletionParser:
-    parser = ChatCompletionParser()
-    parser.feed(before)
+    parser = fed(before)
     with traced() as memory:
         for data in in_reads(body):
             parser.feed(data)

@@ -27,6 +27,7 @@ from limited import (
     parsed_with_chunks,
 )
 from measured_memory import only_garbage_of_these_tests, traced
+from parsed_bodies import fed
 
 from chunkfold import (
     APIStatusError,
@@ -117,13 +118,11 @@ def test_nothing_comes_of_the_event_that_passes_its_limit(
 
 
 def test_without_being_told_an_event_may_have_32_mib() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(b"data: " + b"x" * 32 * 2**20)
+    parser = fed(b"data: " + b"x" * 32 * 2**20)
     assert parser.end is None
     parser.feed(b"x")
     assert_named(parser, "max_event_size", 32 * 2**20)
-    parser = ChatCompletionParser(max_event_size=None)
-    parser.feed(b"data: " + b"x" * 33 * 2**20 + b"\n")
+    parser = fed(b"data: " + b"x" * 33 * 2**20 + b"\n", max_event_size=None)
     assert parser.end is None
 
 
@@ -152,8 +151,7 @@ def test_other_lines_before_the_first_event_are_ignored_however_many() -> None:
 def test_without_a_limit_json_before_the_first_event_may_have_32_mib(monkeypatch: pytest.MonkeyPatch) -> None:
     assert discarded._PREAMBLE_LIMIT == 32 * 2**20
     monkeypatch.setattr(discarded, "_PREAMBLE_LIMIT", 2**16)
-    parser = ChatCompletionParser(max_event_size=None)
-    parser.feed(b"{\n" + b" " * 2**16 + b"\n")
+    parser = fed(b"{\n" + b" " * 2**16 + b"\n", max_event_size=None)
     parser.feed(DONE)
     assert_named(parser, "max_event_size", 2**16)
 
@@ -201,17 +199,14 @@ def test_an_error_in_the_event_that_passes_the_limit_is_told() -> None:
 def test_a_whole_completion_is_measured_as_a_stream_is() -> None:
     choices = [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}]
     body = {"object": "chat.completion", "junk": "x" * 20 * SMALL_LIMIT, "choices": choices}
-    parser = ChatCompletionParser(max_output_size=SMALL_LIMIT)
-    parser.feed(json.dumps(body).encode())
+    parser = fed(json.dumps(body).encode(), max_output_size=SMALL_LIMIT)
     parser.close()
     assert_named(parser, "max_output_size", SMALL_LIMIT)
 
 
 @pytest.mark.slow
 def test_long_numbers_count_by_their_length() -> None:
-    parser = ChatCompletionParser(max_output_size=1000)
-    for n in range(1000):
-        parser.feed(delta(**{f"k{n}": 10**4000}))
+    parser = fed((delta(**{f"k{n}": 10**4000}) for n in range(1000)), max_output_size=1000)
     assert_named(parser, "max_output_size", 1000)
 
 
@@ -281,14 +276,12 @@ def test_a_name_that_is_sent_again_or_too_late_is_no_output(again: dict[str, Any
 
 
 def test_behind_the_end_no_error_field_is_read() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI + STOP + DONE + b"error: [" + b"1," * 300_000 + b"1]\n\n")
+    parser = fed(HI + STOP + DONE + b"error: [" + b"1," * 300_000 + b"1]\n\n")
     assert parser.end == "finished"
 
 
 def test_leaving_exceeds_no_limit() -> None:
-    parser = ChatCompletionParser(max_output_size=3)
-    parser.feed(chunk({"index": 0, "message": {"content": "whole"}}))
+    parser = fed(chunk({"index": 0, "message": {"content": "whole"}}), max_output_size=3)
     parser.leave()
     assert (parser.end, parser.error) == ("closed", None)
 

@@ -11,6 +11,7 @@ import pytest
 from cases import each_case
 from copies import pickled
 from fronts import over_both_streams
+from parsed_bodies import fed
 from played import ERROR, HI, PING, STOP
 from sources import source, texts_of
 
@@ -154,8 +155,7 @@ def test_an_end_is_told_even_if_the_callback_raises_for_the_last_event(last: byt
 
 def test_an_observer_that_comes_late_is_told_what_comes_then() -> None:
     first, second, last = Log(), Log(), Log()
-    parser = ChatCompletionParser()
-    parser.feed(HI)
+    parser = fed(HI)
     first.observe(parser)
     parser.feed(HI)
     second.observe(parser)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from cases import each_case
 from limited import assert_named
-from parsed_bodies import parsed
+from parsed_bodies import fed, parsed
 from played import BROKEN_LINE, ERROR, HI, STOP, cuts, play, rules, text, unterminated
 
 from chunkfold import (
@@ -187,8 +187,7 @@ def test_a_large_foreign_body_is_still_no_event_stream(size: int | None) -> None
 
 
 def test_a_completion_before_the_stream_has_its_items_counted() -> None:
-    parser = ChatCompletionParser(max_event_items=3)
-    parser.feed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n')
+    parser = fed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n', max_event_items=3)
     assert_named(parser, "max_event_items", 3)
 
 

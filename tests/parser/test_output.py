@@ -5,7 +5,7 @@ from typing import Any
 
 from cases import each_case
 from limited import assert_named
-from parsed_bodies import parsed
+from parsed_bodies import folded, parsed
 from played import ERROR, HI, PING, ROLE, STOP, USAGE
 
 from chunkfold import (
@@ -104,8 +104,7 @@ def test_output_is_emitted_where_a_chunk_or_an_event_is_returned(name: str) -> N
 
 
 def test_events_of_an_error_are_emitted_with_it() -> None:
-    parser = ChatCompletionParser()
-    parser.fold(HI + event({"error": {"message": "x", "code": 503}}))
+    parser = folded(HI + event({"error": {"message": "x", "code": 503}}))
     assert parser.error.retryable
     assert parser.events()
     assert (parser.emitted_output, parser.error.emitted_output, parser.error.retryable) == (True, True, False)
@@ -123,8 +122,7 @@ def test_what_a_late_read_ends_with_is_emitted(way: Callable[[ChatCompletionPars
 
 
 def test_what_a_callback_gets_is_emitted() -> None:
-    parser = ChatCompletionParser(on_server_sent_event=lambda event, chunks: None)
-    parser.fold(HI)
+    parser = folded(HI, on_server_sent_event=lambda event, chunks: None)
     assert parser.emitted_output
 
 

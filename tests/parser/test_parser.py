@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from copies import pickled
-from parsed_bodies import parsed
+from parsed_bodies import fed, parsed
 from played import ERROR, GARBAGE, HI, PING, ROLE, STOP, USAGE, WAYS_OUT, cuts, play, rules, text
 
 from chunkfold import (
@@ -45,8 +45,7 @@ def test_the_snapshot_of_an_error_is_made_when_it_is_read(monkeypatch: pytest.Mo
 @each_case("is_read", [False, True])
 @each_case("copied", [copy.copy, copy.deepcopy, pickled])
 def test_an_error_is_copied_with_its_snapshot(copied: Callable[[Any], Any], is_read: bool) -> None:
-    parser = ChatCompletionParser()
-    parser.feed(HI + ERROR)
+    parser = fed(HI + ERROR)
     error = parser.error
     assert error is not None
     if is_read:
@@ -200,15 +199,13 @@ def test_where_and_what_an_invalid_chunk_is(strict: Any) -> None:
 @each_case("raised", [StreamInterruptedError("x"), APIError("x"), ParseError("x", text=""), OSError("x")])
 def test_any_exception_of_a_source_is_the_transports(raised: Exception) -> None:
     """The source of a relay may be another stream of this library."""
-    parser = ChatCompletionParser()
-    parser.feed(HI)
+    parser = fed(HI)
     parser.interrupt(raised)
     assert (parser.end, type(parser.error)) == (StreamEnd.INTERRUPTED, StreamInterruptedError)
     assert parser.error is not raised
     assert parser.error.__cause__ is raised
     assert getattr(raised, "snapshot", None) is None
-    parser = ChatCompletionParser()
-    parser.feed(HI + STOP)
+    parser = fed(HI + STOP)
     parser.interrupt(raised)
     assert (parser.end, rules(parser)) == (StreamEnd.FINISHED, ["CF507"])
 

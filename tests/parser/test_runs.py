@@ -27,6 +27,7 @@ from event_runs import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from parsed_bodies import fed, folded
 from repeating_bodies import each_validated
 
 from chunkfold import ChatCompletionParser, ImageReceived
@@ -410,16 +411,13 @@ def test_who_looks_at_each_event_gets_each(options: dict[str, Any]) -> None:
 def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
     """What is usual may change between two events that are alike, by one that is not like them, usual or not."""
     other = detailed(b"other").replace(b'"index":0,"text"', b'"index":1,"text"').replace(b"}]}", more + b"}]}")
-    parser = ChatCompletionParser()
-    for data in (FIRST, *(detailed(b"a%d " % place) for place in range(30)), other, detailed(b"b"), detailed(b"c")):
-        parser.feed(data)
+    parser = fed([FIRST, *(detailed(b"a%d " % place) for place in range(30)), other, detailed(b"b"), detailed(b"c")])
     blocks = parser.snapshot.message.reasoning_details or []
     assert [block["text"][-4:] for block in blocks] == ["9 bc", "ther"]
 
 
 def test_what_is_noted_of_one_event_is_noted_of_each_like_it() -> None:
-    parser = ChatCompletionParser()
-    parser.feed(FIRST + chunk(choice(tool_calls=[fragment(0, "call_1", "f", "")]), id="c1", model="m"))
+    parser = fed(FIRST + chunk(choice(tool_calls=[fragment(0, "call_1", "f", "")]), id="c1", model="m"))
     for number in range(60):
         parser.feed(argued(b"x%d" % number, b'"index":0,"id":""'))
     assert {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} == {"CF203": 60}
@@ -442,9 +440,7 @@ def test_an_empty_text_does_not_begin_a_part_behind_a_signature(key: str) -> Non
     of_item = b'{"type":"thinking","thinking":[%b]}' % TEXT_PART
     piece = of_part if key == "thinking" else of_item
     signed = piece.replace(b'"%"', b'"%","signature":"s"')
-    parser = ChatCompletionParser()
-    for text in (b"a%d " % number for number in range(30)):
-        parser.fold(in_list(piece)(text))
+    parser = folded(in_list(piece)(text) for text in (b"a%d " % number for number in range(30)))
     parser.fold(in_list(signed)(b"b"))
     for text in (b"", b"c", b"d"):
         parser.fold(in_list(piece)(text))
@@ -456,9 +452,7 @@ def test_an_image_is_not_changed_by_the_parts_after_it() -> None:
     def typed(kind: bytes) -> bytes:
         return in_list(b'{"type":"%b","text":"a"}' % kind)(b"")
 
-    parser = ChatCompletionParser()
-    for kind in (*(b"text", b"output_text") * 10, b"image_url", b"text"):
-        parser.fold(typed(kind))
+    parser = folded(typed(kind) for kind in (*(b"text", b"output_text") * 10, b"image_url", b"text"))
     assert [one.image["type"] for one in parser.events() if isinstance(one, ImageReceived)] == ["image_url"]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
+from parsed_bodies import folded
 
 import chunkfold.parser.streamed_body
 import chunkfold.parser.template
@@ -97,9 +98,7 @@ def test_the_usual_event_takes_few_calls(way: str, name: str, monkeypatch: pytes
 
 @each_case("size", [9, 10_000])
 def test_folding_copies_no_chunk_however_the_event_is_cut(size: int) -> None:
-    parser = ChatCompletionParser()
-    for number in range(40):
-        parser.fold(KINDS["text"](number))
+    parser = folded(KINDS["text"](number) for number in range(40))
     event, copy = KINDS["text"](40), "copier_of.<locals>.copy"
     assert copy not in calls(parser.fold, event[:size]) + calls(parser.fold, event[size:])
     assert copy in calls(parser.feed, event[:size]) + calls(parser.feed, event[size:])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from made_streams import STOP
+from parsed_bodies import folded
 from repeating_bodies import CREATED, FIRST, ID, PLAIN_HEAD, PROBES, A, dumped, each_validated
 
 import chunkfold.parser.event_folder
@@ -63,8 +64,7 @@ def validations(monkeypatch: pytest.MonkeyPatch, body: bytes) -> int:
     with monkeypatch.context() as patch:
         for module in (chunkfold.parser.event_folder, chunkfold.wire.payload):
             patch.setattr(module, "chunk_from_json", counted)
-        parser = ChatCompletionParser()
-        parser.fold(body)
+        parser = folded(body)
         parser.close()
     expected = ChatCompletionParser()
     with each_validated():

@@ -17,6 +17,7 @@ import pytest
 from cases import each_case
 from fronts import PATIENCE, URL, Sync, by_turns, client_of, generators_of_httpx_are_not_ours, has_left, read_by
 from made_transforms import Made
+from parsed_bodies import fed
 from played import ERROR, GARBAGE, HI, PING, STOP, USAGE
 from sources import VIEWS_OF_TEXT, take
 
@@ -326,9 +327,7 @@ OPTIONS = {"progress_timeout": 10, "total_timeout": 60}
 def stretched(*reads: Read) -> tuple[ChatCompletionParser, Clock]:
     """A parser with both deadlines that read these, and a clock by which both have passed since."""
     clock = Clock()
-    parser = ChatCompletionParser(clock=clock, **OPTIONS)
-    for data in Source(clock, list(reads)):
-        parser.feed(data)
+    parser = fed(Source(clock, list(reads)), clock=clock, **OPTIONS)
     clock.now = START + 1000
     return parser, clock
 
@@ -373,8 +372,7 @@ def test_after_the_end_time_does_not_matter() -> None:
 @pytest.mark.parametrize("name", ["progress_timeout", "total_timeout"])
 def test_a_deadline_behind_the_finish_reason_is_noted(name: str) -> None:
     clock = Clock()
-    parser = ChatCompletionParser(clock=clock, **{name: 10})
-    parser.feed(HI + STOP)
+    parser = fed(HI + STOP, clock=clock, **{name: 10})
     clock.now += 11
     parser.feed(PING)
     assert parser.completion().text == "Hi"
@@ -456,8 +454,7 @@ def test_a_refusal_that_drips_is_given_up() -> None:
 def test_all_of_a_late_read_counts_for_a_refusal(way: Callable[[ChatCompletionParser, bytes], None]) -> None:
     """Was once wrong: of a large read, only the slice that came too late was taken."""
     clock = Clock()
-    parser = ChatCompletionParser(clock=clock, status_code=429)
-    parser.feed(b"{\n\n")
+    parser = fed(b"{\n\n", clock=clock, status_code=429)
     clock.now = START + 6
     way(parser, b'"x":"%b",\n\n"error":{"message":"slow down"}}' % (b"x" * 2**14))
     assert str(parser.error) == "HTTP 429: slow down"

@@ -21,6 +21,7 @@ import pytest
 from cases import each_case
 from fronts import ALONE, ASKED
 from golden_bodies import CASES, golden
+from parsed_bodies import fed
 from shared_data import shared_data
 
 from chunkfold import (
@@ -266,8 +267,7 @@ def test_every_framing_cut_at_every_byte(name: str, ways: list[BaseException | N
 def test_an_error_that_a_gateway_sends_after_a_cut(line_end: bytes, step: int) -> None:
     body = StreamBuilder().comment("ping").text("Hi").tool_call("f", "{}").body.replace(b"\n", line_end)
     for size in range(0, len(body) + 1, step):
-        parser = ChatCompletionParser()
-        parser.feed(body[:size] + b"\n" + encode_event('{"error": {"message": "The provider failed."}}'))
+        parser = fed(body[:size] + b"\n" + encode_event('{"error": {"message": "The provider failed."}}'))
         assert repr(parser.error) == "APIError('The provider failed.')", size
 
 

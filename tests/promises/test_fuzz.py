@@ -23,6 +23,7 @@ from invariants.holding import Broken
 from invariants.live_json import check_json
 from invariants.readings import Options
 from made_streams import STOP
+from parsed_bodies import fed
 from short_inputs import short_runs
 
 from chunkfold import (
@@ -172,8 +173,7 @@ def test_made_bodies_have_something_to_fold() -> None:
     ends = set()
     fields = set()
     for _ in range(150):
-        parser = ChatCompletionParser()
-        parser.feed(made_body(chance.randbytes(80)))
+        parser = fed(made_body(chance.randbytes(80)))
         parser.close()
         ends.add(parser.end)
         for one in parser.snapshot.choices:

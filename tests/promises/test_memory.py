@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from measured_memory import only_garbage_of_these_tests, traced
+from parsed_bodies import fed, folded
 from pydantic import BaseModel, field_validator
 
 from chunkfold import RULES, ChatCompletion, ChatCompletionParser, ChatCompletionStream, ParseError, ToolCallDone
@@ -59,9 +60,7 @@ def by_read(body: bytes) -> ChatCompletion:
 
 
 def by_fold(body: bytes) -> ChatCompletion:
-    parser = ChatCompletionParser()
-    for data in in_reads(body):
-        parser.fold(data)
+    parser = folded(in_reads(body))
     return parser.completion()
 
 
@@ -181,9 +180,7 @@ def kept_of(body: bytes) -> int:
     """What a parser keeps when it has read a body, and its text was asked for."""
 
     def read(body: bytes) -> ChatCompletionParser:
-        parser = ChatCompletionParser()
-        for data in in_reads(body):
-            parser.fold(data)
+        parser = folded(in_reads(body))
         assert output_of(parser.snapshot) > 0
         return parser
 
@@ -250,8 +247,7 @@ def assert_nothing_is_kept(lines: bytes, count: int, *, behind: bytes, allowed: 
         with traced() as few:
             ChatCompletionParser(**FEW).feed(behind + data)
         with traced() as memory:
-            parser = ChatCompletionParser(**FEW)
-            parser.feed(behind)
+            parser = fed(behind, **FEW)
             for _ in range(count // in_one_read):
                 parser.feed(data)
         assert parser.end is None
@@ -293,9 +289,7 @@ def test_anomalies_are_bounded(name: str, count: int) -> None:
     body = FIRST + CALL + arguments("{}") + b"".join(map(ODD[name], range(count)))
 
     with traced() as memory:
-        parser = ChatCompletionParser()
-        for data in in_reads(body):
-            parser.feed(data)
+        parser = fed(in_reads(body))
     assert sum(anomaly.count for anomaly in parser.anomalies) >= count
     assert len(parser.anomalies) <= len(RULES)
     assert memory.kept <= 150_000, memory.kept

@@ -24,6 +24,7 @@ from marked_texts import (
     one_line,
     places_in,
 )
+from parsed_bodies import fed
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 import chunkfold
@@ -49,9 +50,7 @@ library = each_library
 
 
 def failed(*reads: bytes, exc: Exception | None = None, **options: Any) -> ChatCompletionParser:
-    parser = ChatCompletionParser(**{"headers": HEADERS, **options})
-    for data in reads:
-        parser.feed(data)
+    parser = fed(reads, **{"headers": HEADERS, **options})
     if exc is None:
         parser.close()
     else:
@@ -381,8 +380,7 @@ def test_arguments_that_a_validator_breaks_on_show_as_an_excerpt() -> None:
         city: Annotated[str, AfterValidator(broken)]
 
     arguments = json.dumps({"city": marked("city")})
-    parser = ChatCompletionParser(tools={"weather": Broken})
-    parser.feed(delta("tool_calls", tool_calls=[call(name="weather", arguments=arguments)]))
+    parser = fed(delta("tool_calls", tool_calls=[call(name="weather", arguments=arguments)]), tools={"weather": Broken})
     (done,) = (event for event in parser.events() if isinstance(event, ToolCallDone))
     assert isinstance(done.error, ParseError)
     assert isinstance(done.error.__cause__, KeyError)  # the validator's own text is its own

@@ -34,12 +34,12 @@ from fronts import (
     over_both_streams,
     rescue,
 )
+from parsed_bodies import fed
 from sources import HELLO, Pieces, collect, over_http_1_0
 from spotless import spotless, spotless_loop
 
 from chunkfold import (
     AsyncChatCompletionStream,
-    ChatCompletionParser,
     ChatCompletionStream,
     ChunkfoldError,
     IncompleteStreamError,
@@ -218,8 +218,7 @@ def test_a_choice_that_is_added_while_another_thread_closes(monkeypatch: pytest.
         parser.feed(delta(index=state.index + 1, content="late"))
 
     monkeypatch.setattr("chunkfold.fold.stream_fold.gap_in", gap_in)
-    parser = ChatCompletionParser()
-    parser.feed(HELLO)
+    parser = fed(HELLO)
     parser.leave()
     assert [choice.message.content for choice in parser.snapshot.choices] == ["Hello", "late"]
     assert parser.end is StreamEnd.CLOSED
