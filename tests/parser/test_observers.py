@@ -100,34 +100,31 @@ def test_a_cancellation_passes_through_an_observer() -> None:
         stream.read()
 
 
-# What happens to a parser, and the end that is told.
-HAPPENS: dict[str, tuple[Callable[[ChatCompletionParser], object], str]] = {
-    "a body that ends": (ChatCompletionParser.close, "truncated"),
-    "a deadline that is missed": (lambda parser: parser.feed(PING, arrived=6.0), "stalled"),
-    "a fault": (lambda parser: parser.interrupt(ConnectionError()), "interrupted"),
-    "leaving": (ChatCompletionParser.leave, "closed"),
+Feed = Callable[..., object]
+# What happens to a parser, how many chunks that brings, and the end that is told.
+HAPPENS: dict[str, tuple[Callable[[ChatCompletionParser, Feed], object], list[int], str]] = {
+    "a body that ends": (lambda parser, _: parser.close(), [], "truncated"),
+    "a deadline that is missed": (lambda parser, feed: feed(parser, PING, arrived=6.0), [], "stalled"),
+    "a chunk that comes too late": (lambda parser, feed: feed(parser, HI, arrived=6.0), [1], "stalled"),
+    "a fault": (lambda parser, _: parser.interrupt(ConnectionError()), [], "interrupted"),
+    "leaving": (lambda parser, _: parser.leave(), [], "closed"),
 }
 
 
-@each_case("feed", [ChatCompletionParser.feed, ChatCompletionParser.fold, lambda *fed: [*feed_in_slices(*fed)]])
+@each_case(
+    "feed", [ChatCompletionParser.feed, ChatCompletionParser.fold, lambda *fed, **at: [*feed_in_slices(*fed, **at)]]
+)
 @each_case("name", HAPPENS)
-def test_a_parser_tells_of_every_way_to_feed_it_and_of_its_end(name: str, feed: Callable[..., object]) -> None:
-    act, end = HAPPENS[name]
+def test_a_parser_tells_of_every_way_to_feed_it_and_of_its_end(name: str, feed: Feed) -> None:
+    act, chunks, end = HAPPENS[name]
     log = Log()
     parser = log.observe(ChatCompletionParser(total_timeout=5.0, started=0.0, clock=lambda: 1.0))
     feed(parser, HI)
     assert (log.chunks, log.ends) == ([1], [])
-    act(parser)
-    assert (log.chunks, log.ends) == ([1], [end])
+    act(parser, feed)
+    assert (log.chunks, log.ends) == ([1, *chunks], [end])
     parser.leave()
     assert log.ends == [end]
-
-
-@pytest.mark.parametrize("way", [ChatCompletionParser.feed, ChatCompletionParser.fold, feed_in_slices])
-def test_what_comes_too_late_is_told_before_the_end(way: Callable[..., Any]) -> None:
-    log = Log()
-    list(way(log.observe(ChatCompletionParser(total_timeout=5.0, started=0.0, clock=lambda: 6.0)), HI) or ())
-    assert (log.chunks, log.ends) == ([1], ["stalled"])
 
 
 def test_a_refusal_is_told() -> None:

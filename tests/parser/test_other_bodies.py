@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from cases import each_case
@@ -138,8 +139,9 @@ def test_a_whole_completion_over_a_transport_that_fails() -> None:
     assert play(body).end is StreamEnd.TRUNCATED
 
 
-def test_in_text_no_values_are_counted() -> None:
-    assert type(parsed(b"one, " * 99, max_event_items=9).error) is NotAnEventStreamError
+@each_case("options", [{"max_event_size": 100}, {"max_event_items": 9}])
+def test_limits_of_events_do_not_count_in_text(options: dict[str, Any]) -> None:
+    assert type(parsed(b"<p>one, two, not found</p>\n" * 100, **options).error) is NotAnEventStreamError
 
 
 @cuts
@@ -177,13 +179,6 @@ def test_the_error_says_that_a_body_is_compressed(compress: Callable[[bytes], by
     error = parsed(compress(b"data: {}\n\n"), status_code=200, headers={"Content-Type": "text/event-stream"}).error
     received = "a compressed body (status 200, content type text/event-stream): pass the decoded one"
     assert str(error) == f"expected an event stream, received {received}"
-
-
-@cuts
-def test_a_large_foreign_body_is_still_no_event_stream(size: int | None) -> None:
-    """`max_event_size` is about events and lines, not about bodies."""
-    parser = parsed(b"<p>not found</p>\n" * 100, size, max_event_size=100)
-    assert type(parser.error) is NotAnEventStreamError
 
 
 def test_a_completion_before_the_stream_has_its_items_counted() -> None:

@@ -26,7 +26,6 @@ from chunkfold import (
     AsyncChatCompletionStream,
     ChatCompletionChunk,
     ChatCompletionParser,
-    ChatCompletionStream,
     ChunkfoldError,
     StreamStalledError,
     TextDelta,
@@ -401,14 +400,6 @@ def test_the_clock_is_read_once_per_read(data: bytes, options: dict[str, Any]) -
     assert readings_of(lambda clock: list(feed_in_slices(parser(clock), data))) == 1
     assert readings_of(lambda clock: parser(clock).feed(data, arrived=START)) == 0
     assert readings_of(lambda clock: parser(clock).fold(data, arrived=START)) == 0
-
-
-@pytest.mark.parametrize("data", [HI, LARGE_TEXT])
-def test_a_stream_reads_the_clock_once_per_read(data: bytes) -> None:
-    clock = Clock()
-    stream = ChatCompletionStream([data, PING, data, STOP + DONE], clock=clock, **OPTIONS)
-    assert len(list(stream)) == 2 * data.count(b"Hi") + 1
-    assert clock.readings == 1 + 4
 
 
 class HurriedClock(Clock):

@@ -23,7 +23,7 @@ from invariants.holding import Broken
 from invariants.live_json import check_json
 from invariants.readings import Options
 from made_streams import STOP
-from parsed_bodies import fed
+from parsed_bodies import parsed
 from short_inputs import short_runs
 
 from chunkfold import (
@@ -173,8 +173,7 @@ def test_made_bodies_have_something_to_fold() -> None:
     ends = set()
     fields = set()
     for _ in range(150):
-        parser = fed(made_body(chance.randbytes(80)))
-        parser.close()
+        parser = parsed(made_body(chance.randbytes(80)))
         ends.add(parser.end)
         for one in parser.snapshot.choices:
             fields |= {name for name, value in vars(one.message).items() if value}
