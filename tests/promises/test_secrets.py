@@ -150,6 +150,7 @@ NO_CHUNKS: dict[str, bytes] = {
     "several payloads": event(b'{"choices": []}\ndata: ' + one_line("text")),
     "another API's object": event({"type": "response." + marked("type"), marked("name"): marked("value")}),
     "another API's event": event({}, b"event: response." + one_line("event")),
+    "an object that nobody can explain": event({"status": marked("status")}),
     "an event with a name and an id": event(
         {marked("name"): 1}, b"event: " + one_line("event"), b"id: " + one_line("id")
     ),
