@@ -8,7 +8,7 @@ import pytest
 from cases import each_case
 from made_transforms import Made
 from parsed_bodies import parsed
-from played import ERROR, GARBAGE, HI, PING, STOP, cuts, text, unterminated
+from played import ERROR, GARBAGE, HI, STOP, cuts, text, unterminated
 
 from chunkfold import (
     ChatCompletionChunk,
@@ -33,18 +33,6 @@ def tapped(body: bytes, size: int | None = None) -> list[tuple[ServerSentEvent, 
 
     parsed(body, size, on_server_sent_event=on_server_sent_event)
     return seen
-
-
-@cuts
-def test_on_event_is_called_for_every_event(size: int | None) -> None:
-    meta = b"event: meta\nid: 7\ndata: {}\n\n"
-    body = HI + PING + meta + b"data: null\n\n" + unterminated(text("a")) + b"\n" + text("b") + STOP + DONE
-    seen = tapped(body, size)
-    assert [texts for _, texts in seen] == [["Hi"], [], [], ["a", "b"], [""], []]
-    events = [event for event, _ in seen]
-    assert [event.event for event in events] == ["message", "meta", *["message"] * 4]
-    assert (events[1].id, events[1].data, events[1].offset) == ("7", b"{}", len(HI + PING))
-    assert (events[-1].data, events[-1].text) == (b"[DONE]", "[DONE]")
 
 
 @cuts

@@ -3,7 +3,7 @@
 from cases import each_case
 from played import ERROR, HI, OVER_TWO_LINES, STOP, USAGE, cuts, play, unterminated
 
-from chunkfold import ChatCompletionParser, InvalidChunkError
+from chunkfold import InvalidChunkError
 from chunkfold.testing import DONE
 
 UNFINISHED: dict[str, tuple[bytes, str]] = {
@@ -77,14 +77,6 @@ def test_an_unfinished_last_block(tail: str, way_out: str, size: int | None) -> 
     assert parser.snapshot.text == "Hi"
     if end == "invalid":
         assert type(parser.error) is InvalidChunkError
-
-
-def test_an_unfinished_last_block_gives_its_chunks_before_its_error() -> None:
-    parser = ChatCompletionParser()
-    assert parser.feed(unterminated(HI) + b"\ndata: garbage") == []
-    assert [c.text for c in parser.close()] == ["Hi"]
-    assert type(parser.error) is InvalidChunkError
-    assert parser.error.snapshot.text == "Hi"
 
 
 COMMENT = b": OPENROUTER PROCESSING\n\n"

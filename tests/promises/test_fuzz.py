@@ -256,13 +256,6 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, FUZZ, *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.skipif(find_spec("atheris") is not None, reason="atheris is installed")
-def test_without_the_fuzzer_it_says_so() -> None:
-    done = run("--seconds", "1")
-    assert done.returncode == 2
-    assert "needs atheris" in done.stderr
-
-
 @pytest.mark.skipif(find_spec("atheris") is None, reason="needs atheris (group `fuzz`)")
 def test_with_the_fuzzer_it_fuzzes(tmp_path: Path) -> None:
     done = run("--seconds", "2", "--target", "decoder", "--corpus", tmp_path)

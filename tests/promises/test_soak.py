@@ -55,19 +55,6 @@ def test_a_thousand_streams() -> None:
         assert re.search(rf"^{fault} +[1-9]", done.stdout, re.MULTILINE)
 
 
-def test_a_stream_depends_on_its_seed_and_number_alone() -> None:
-    assert [soak.scenario_of(5, number) for number in range(100)] == [
-        soak.scenario_of(5, number) for number in range(100)
-    ]
-    assert soak.scenario_of(5, 0) != soak.scenario_of(6, 0)
-
-
-def test_no_stream_is_begun_when_the_time_is_up(url: str) -> None:
-    report = run_few(url, seconds=0.0)
-    assert report.done < FEW
-    assert f"{FEW - report.done} were not begun" in str(report)
-
-
 # What is planted: something that a stream does when its last chunk was handed out
 
 

@@ -7,7 +7,6 @@ make of a fault differs little from HTTP/1.1; what is new is that other streams 
 import gc
 import json
 import math
-import ssl
 import threading
 import warnings
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
@@ -75,14 +74,6 @@ async def test_a_whole_stream(front: Any, library: Any) -> None:
     sent = provider.streams[0]
     assert (sent.headers["accept"], sent.headers["accept-encoding"]) == ("text/event-stream", "identity")
     assert json.loads(sent.body) == {**ASKED, "stream": True}
-
-
-async def test_over_tls_both_sides_agree_on_it(front: Any, library: Any, server_side: ssl.SSLContext) -> None:
-    server_side.set_alpn_protocols(["h2"])
-    with Http2Provider(WHOLE, ssl_context=server_side) as provider:
-        async with client_of(front, library, http1=True) as client, client.connect(provider.url) as stream:
-            assert await text_of(stream) == "Hello world"
-    assert stream.response.http_version == "HTTP/2"
 
 
 async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:

@@ -18,15 +18,6 @@ pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
 
 
-def test_any_iterable_of_bytes(tmp_path: Any) -> None:
-    file = tmp_path / "body.sse"
-    file.write_bytes(b"".join(WHOLE))
-    with file.open("rb") as lines:
-        assert ChatCompletionStream(lines).read().text == "Hello world"
-    assert ChatCompletionStream(tuple(WHOLE)).read().text == "Hello world"
-    assert ChatCompletionStream(map(bytes, WHOLE)).read().text == "Hello world"
-
-
 class StartingOver:
     """An iterator that begins again whenever it is asked for an iterator."""
 
