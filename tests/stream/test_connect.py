@@ -18,6 +18,7 @@ from cases import each_case
 from fronts import (
     ALONE,
     ASKED,
+    PATIENCE,
     URL,
     by_turns,
     client_of,
@@ -29,6 +30,8 @@ from chunkfold import (
     ChatCompletionParser,
     ChatCompletionStream,
     StreamConsumedError,
+    StreamEnd,
+    StreamInterruptedError,
     ThinkTags,
     aconnect,
     connect,
@@ -119,6 +122,16 @@ async def test_the_clients_own_settings_and_request_options(front: Any, library:
     assert [request.headers["authorization"][:7] for request in requests] == ["Bearer ", "Basic d"]
     assert {request.headers["accept"] for request in requests} == {"text/event-stream"}
     assert requests[1].headers["cookie"] == "b=2"
+
+
+async def test_a_timeout_for_this_request(front: Any, library: Any) -> None:
+    with FakeProvider(Answer([TEXT, math.inf])) as provider:
+        async with client_of(front, library) as client:
+            with pytest.raises(StreamInterruptedError) as caught:
+                async with client.connect(provider.url, timeout=library.Timeout(PATIENCE, read=0.15)) as stream:
+                    await stream.read()
+    assert type(caught.value.__cause__) is library.ReadTimeout
+    assert (stream.end, stream.snapshot.text) == (StreamEnd.INTERRUPTED, "Hello")
 
 
 async def test_a_base_url_and_another_method(front: Any, library: Any) -> None:
