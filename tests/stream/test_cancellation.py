@@ -141,22 +141,13 @@ CANCELLINGS = {
     "trio scope": Cancelling("trio", cancel_the_scope),
 }
 # Over one library each; over the other one `slow`.
-every_cancelling_over_both = pytest.mark.parametrize(
+every_cancelling = pytest.mark.parametrize(
     ("cancelling", "anyio_backend", "library"),
     [
         pytest.param(one, one.backend, library, id=f"{name}-{key}", marks=() if (n + m) % 2 == 0 else pytest.mark.slow)
         for n, (name, one) in enumerate(CANCELLINGS.items())
         for m, (key, library) in enumerate(LIBRARIES.items())
     ],
-)
-# Over one library each.
-every_cancelling_by_turns = pytest.mark.parametrize(
-    ("cancelling", "anyio_backend", "library"),
-    [
-        (cancelling, cancelling.backend, library)
-        for cancelling, library in zip(CANCELLINGS.values(), [*LIBRARIES.values()] * 2, strict=True)
-    ],
-    ids=CANCELLINGS,
 )
 
 
@@ -251,7 +242,7 @@ USES = [
 ]
 
 
-@every_cancelling_over_both
+@every_cancelling
 @pytest.mark.parametrize(("pieces", "use", "end"), USES)
 async def test_cancelled_anywhere(
     library: Any, cancelling: Cancelling, pieces: list[Any], use: Use, end: StreamEnd
@@ -262,7 +253,7 @@ async def test_cancelled_anywhere(
 
 
 @pytest.mark.slow
-@every_cancelling_over_both
+@every_cancelling
 @pytest.mark.parametrize("seconds", [0.0, 0.002])
 async def test_cancelled_anywhere_as_the_wait_after_done_is_over(
     library: Any, cancelling: Cancelling, seconds: float, monkeypatch: pytest.MonkeyPatch
@@ -284,7 +275,7 @@ async def close_the_last(to: Asked) -> None:
     await to.streams[-1].aclose()
 
 
-@every_cancelling_by_turns
+@every_cancelling
 @pytest.mark.parametrize("prepare", [Asked.open, read_to_the_first, read_to_done], ids=["unread", "begun", "done"])
 async def test_closing_that_is_cancelled_anywhere(
     library: Any, cancelling: Cancelling, prepare: Callable[[Asked], Awaitable[None]]
@@ -417,7 +408,7 @@ async def take_two(to: Asked) -> None:
     await read_two(aiter(await to.open()))
 
 
-@every_cancelling_by_turns
+@every_cancelling
 async def test_a_drain_that_is_cancelled_anywhere(library: Any, cancelling: Cancelling) -> None:
     """In a read, or as the client closes once the time is over."""
     answer = Answer([*NUMBERS, math.inf])
@@ -441,7 +432,7 @@ async def read_two(items: Any) -> None:
     await anext(items)
 
 
-@every_cancelling_by_turns
+@every_cancelling
 @every_view
 async def test_going_on_after_a_cancelled_read(library: Any, cancelling: Cancelling, view: str) -> None:
     """As after a deadline: either all is there, or it is said that something is missing."""

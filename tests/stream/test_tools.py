@@ -13,6 +13,7 @@ from copies import pickled
 from event_rows import only
 from fronts import over_both_streams
 from made_streams import custom
+from parsed_bodies import parsed
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
@@ -75,15 +76,6 @@ def answer(*calls: Sequence[str], finish: str = "tool_calls") -> StreamBuilder:
     for name, *pieces in calls:
         stream = stream.tool_call(name, *pieces)
     return stream.finish(finish).done()
-
-
-def parsed(body: Iterable[bytes], **options: Any) -> ChatCompletionParser:
-    """A parser that has read the whole body."""
-    parser = ChatCompletionParser(**options)
-    parser.events()
-    parser.feed(b"".join(body))
-    parser.close()
-    return parser
 
 
 WHOLE = answer(("lookup_weather", '{"city": "Bo', 'nn", "days": 3}'), ("other", BONN))
@@ -166,7 +158,7 @@ TYPES = [
 
 @each_case(("as_type", "arguments", "value"), TYPES)
 def test_what_a_type_may_be(as_type: Any, arguments: str, value: Any) -> None:
-    parser = parsed(answer(("tool", arguments)), tools={"tool": as_type})
+    parser = parsed(answer(("tool", arguments)).body, tools={"tool": as_type})
     (last,) = only(ToolCallDone, parser.events())
     (one,) = parser.completion().tool_calls
     assert (last.parsed, last.error) == (value, None)
@@ -223,7 +215,7 @@ VALUES: dict[str, tuple[Iterable[bytes], list[Any]]] = {  # what the arguments o
 @each_case("name", VALUES)
 def test_each_call_has_the_type_of_its_name(name: str, make: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
     body, values = VALUES[name]
-    parser = parsed(body, tools=make({**TOOLS, "route": Route}))
+    parser = parsed(b"".join(body), tools=make({**TOOLS, "route": Route}))
     assert [(one.parsed, one.error) for one in only(ToolCallDone, parser.events())] == [
         (value, None) for value in values
     ]
@@ -242,7 +234,7 @@ def test_an_accumulator_alone() -> None:
 
 
 def test_a_type_that_is_asked_for_wins() -> None:
-    function = parsed(WHOLE, tools=TOOLS).completion().tool_calls[0].function
+    function = parsed(WHOLE.body, tools=TOOLS).completion().tool_calls[0].function
     assert function.parse(Stop) == function.parse(dict) == BONN_DICT
     assert function.parse_partial(Stop) == function.parse_partial(dict[str, Any]) == BONN_DICT
     assert function.parse() == function.parse(None) == BONN_ARGS
@@ -250,7 +242,9 @@ def test_a_type_that_is_asked_for_wins() -> None:
         function.parse(Circle)
     assert caught.value.path == ("kind",)
     # Also where the arguments do not fit the registered one.
-    function = parsed(answer(("lookup_weather", '{"town": "Bonn"}')), tools=TOOLS).completion().tool_calls[0].function
+    function = (
+        parsed(answer(("lookup_weather", '{"town": "Bonn"}')).body, tools=TOOLS).completion().tool_calls[0].function
+    )
     with pytest.raises(ParseError):
         function.parse()
     assert function.parse(dict[str, str]) == {"town": "Bonn"}
@@ -284,8 +278,7 @@ WRONG = [
 
 @each_case(("arguments", "finish", "path", "cut"), WRONG)
 def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut: bool) -> None:
-    body = answer(("lookup_weather", arguments), ("other", BONN), finish=finish)
-    parser = parsed(body, tools=TOOLS)
+    parser = parsed(answer(("lookup_weather", arguments), ("other", BONN), finish=finish).body, tools=TOOLS)
     wrong, right = sorted(only(ToolCallDone, parser.events()), key=lambda one: one.position)
     assert wrong.parsed is None
     assert isinstance(wrong.error, ParseError)
@@ -301,7 +294,9 @@ def test_wrong_arguments(arguments: str, finish: str, path: tuple[str, ...], cut
 
 @each_case("broken", [Broken, Unprintable])
 def test_a_type_whose_validator_fails(broken: type[BaseModel]) -> None:
-    (last,) = only(ToolCallDone, parsed(answer(("lookup_weather", BONN)), tools={"lookup_weather": broken}).events())
+    (last,) = only(
+        ToolCallDone, parsed(answer(("lookup_weather", BONN)).body, tools={"lookup_weather": broken}).events()
+    )
     assert last.parsed is None
     assert isinstance(last.error, ParseError)
     assert (last.error.text, last.error.cut, last.error.path) == (BONN, False, ())
@@ -309,7 +304,7 @@ def test_a_type_whose_validator_fails(broken: type[BaseModel]) -> None:
 
 
 def test_copies_know_their_types() -> None:
-    completion = parsed(WHOLE, tools=TOOLS).completion()
+    completion = parsed(WHOLE.body, tools=TOOLS).completion()
     copies = [copy.copy(completion), copy.deepcopy(completion), completion.model_copy(deep=True), pickled(completion)]
     for other in copies:
         assert other == completion
@@ -324,14 +319,14 @@ def test_a_type_that_cannot_be_found_again_is_left_behind(as_type: Any) -> None:
         city: str
 
     for tools in ({"lookup_weather": as_type}, {"lookup_weather": Local}):
-        completion = parsed(WHOLE, tools=tools).completion()
+        completion = parsed(WHOLE.body, tools=tools).completion()
         other = pickled(completion)
         assert other == completion
         assert other.tool_calls[0].function.parse() == BONN_DICT
 
 
 def test_a_dump_has_nothing_of_the_types() -> None:
-    typed, untyped = parsed(WHOLE, tools=TOOLS).completion(), parsed(WHOLE).completion()
+    typed, untyped = parsed(WHOLE.body, tools=TOOLS).completion(), parsed(WHOLE.body).completion()
     assert typed.model_dump() == untyped.model_dump()
     assert json.loads(typed.model_dump_json(warnings="error")) == untyped.model_dump(mode="json")
     assert typed.message.to_param() == untyped.message.to_param()
