@@ -26,12 +26,6 @@ def in_reads(body: bytes, size: int = READ) -> Iterator[bytes]:
     return (body[start : start + size] for start in range(0, len(body), size))
 
 
-def parsed(body: bytes, size: int = READ, **options: Any) -> ChatCompletionParser:
-    """A parser that was fed the body as a socket gives it, and closed."""
-    parser, _ = parsed_with_chunks(body, size, **options)
-    return parser
-
-
 def parsed_with_chunks(
     body: bytes, size: int = READ, **options: Any
 ) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:

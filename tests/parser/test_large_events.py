@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from cases import each_case
-from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed, parsed_with_chunks
+from limited import COST, HI, READ, assert_named, by_iterating, in_reads, parsed_with_chunks
 from linear import no_collector, seconds
 from measured_memory import only_garbage_of_these_tests, traced
-from parsed_bodies import fed
+from parsed_bodies import fed, parsed
 
 from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.parser import event_folder

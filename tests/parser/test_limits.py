@@ -12,22 +12,9 @@ import pytest
 from cases import each_case
 from hypothesis import given
 from hypothesis import strategies as st
-from limited import (
-    ALLOWED,
-    COST,
-    HI,
-    READ,
-    SMALL_LIMIT,
-    STOP,
-    TOKEN,
-    assert_named,
-    call,
-    fresh,
-    parsed,
-    parsed_with_chunks,
-)
+from limited import ALLOWED, COST, HI, READ, SMALL_LIMIT, STOP, TOKEN, assert_named, call, fresh, parsed_with_chunks
 from measured_memory import only_garbage_of_these_tests, traced
-from parsed_bodies import fed
+from parsed_bodies import fed, parsed
 
 from chunkfold import (
     APIStatusError,

@@ -7,9 +7,10 @@ from unittest.mock import patch
 
 import pytest
 from cases import each_case
-from limited import HI, READ, assert_named, parsed, parsed_with_chunks
+from limited import HI, READ, assert_named, parsed_with_chunks
 from linear import assert_linear
 from measured_memory import only_garbage_of_these_tests, traced
+from parsed_bodies import parsed
 
 from chunkfold import ChatCompletionParser, IncompleteStreamError
 from chunkfold.json_text.parsing import has_more_items, has_more_wide_text

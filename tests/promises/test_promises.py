@@ -4,7 +4,7 @@
 2. Whatever a peer sends, nothing comes out but chunkfold's own errors, and a snapshot can always be dumped: also
    `test_any_value`.
 3. What is quoted from a peer is bounded and escaped: `test_secrets`, `test_secrets_in_values`, `test_terminal`.
-4. The cost is linear in the bytes, and whatever an event holds, it costs little: `test_linear_cost`, `test_worst_event`.
+4. The cost is linear in the bytes, and whatever an event holds, it costs little: `test_cost`.
 5. An import goes down the layers, never up; the library loads pydantic and the standard library only, and a name of it
    no more than its layer: `test_layers`.
 6. The public names are these and no others: `test_public_names`.
