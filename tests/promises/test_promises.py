@@ -1,8 +1,7 @@
 """The promises of the design, each with the test that owns it.
 
 1. The result does not depend on how the bytes were cut: chunks, end, error, snapshot and anomalies.
-2. Whatever a peer sends, nothing comes out but chunkfold's own errors, and a snapshot can always be dumped: also
-   `test_any_value`.
+2. Whatever a peer sends, nothing comes out but chunkfold's own errors, and a snapshot can always be dumped.
 3. What is quoted from a peer is bounded and escaped: `test_secrets`, `test_secrets_in_values`, `test_terminal`.
 4. The cost is linear in the bytes, and whatever an event holds, it costs little: `test_cost`.
 5. An import goes down the layers, never up; the library loads pydantic and the standard library only, and a name of it
@@ -11,9 +10,11 @@
 7. Files and functions are short: `test_layers`.
 """
 
+import json
 import os
 import subprocess
 import sys
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ from cases import each_case
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from invariants import check
+from invariants.endings import check_ended
 from invariants.holding import plain
-from invariants.readings import Options, Reading, whole_reading
-from invariants.values import check_error, check_text
+from invariants.readings import Options, Reading, curious_reading, whole_reading
+from invariants.values import check_anomalies, check_error, check_text
 from made_streams import STREAMS, Stream
+from sent_events import places_in, sent_events
 
 from chunkfold import RULES, Rule, ServerSentEvent, error_from_response, is_retryable, parse_payload
 from chunkfold.testing import DONE, HEAD, chunk, cut_every, delta, event, fragment, usage
@@ -262,15 +265,15 @@ KEYS = (
     st.sampled_from(["index", "id", "type", "name", "text", "content", "arguments", "function", "error", "code"])
     | TEXTS
 )
-VALUES = st.recursive(
+ANY_JSON = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=6
 )
 
 
 @often
-@given(VALUES, st.sampled_from(["message", "error", "meta", "response.created"]))
+@given(ANY_JSON, st.sampled_from(["message", "error", "meta", "response.created"]))
 def test_parse_payload_and_error_bodies_never_raise(payload: Any, name: str) -> None:
-    """Beside `test_any_value`, which puts values into what providers send: any object at all."""
+    """Beside `test_any_value_in_any_place`, which puts values into what providers send: any object at all."""
     data = written(compact_json(payload))
     parsed = parse_payload(ServerSentEvent(data, name))
     if parsed.error is not None:
@@ -298,3 +301,56 @@ def test_an_error_response_of_any_kind_is_an_error_of_ours(status: int, headers:
     assert error.retry_after is None or error.retry_after >= 0
     assert error.retryable is is_retryable(error)
     check_text(str(error))
+
+
+# Whatever stands wherever in what a provider sends
+
+
+PLAIN = {"choices": [{"index": 0, "delta": {"content": "a"}}]}
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "a",
+    "null",
+    "\x1c7",  # stripped by `str`, not by `int`
+    [],
+    [[]],
+    [{}],
+    [None],
+    ["a"],
+    {},
+    {"a": 1},
+    {"type": []},
+]
+
+
+def read(payload: Any) -> None:
+    """In a stream, twice, then as the data of an event named error; and as the body of a refusal."""
+    pieces = [b"".join(map(event, (payload, PLAIN, payload))), event(payload, "error") + DONE]
+    reading = curious_reading(pieces, Options(one_choice=True))
+    check_ended(reading)
+    check_error(error_from_response(500, {}, json.dumps(payload).encode()))
+    check_anomalies(reading.parser.anomalies, sum(map(len, pieces)))
+    snapshot = reading.parser.snapshot
+    dumped = snapshot.model_dump_json()
+    assert type(snapshot).model_validate(json.loads(dumped)).model_dump_json() == dumped
+
+
+@pytest.mark.parametrize("group", range(8))
+@pytest.mark.parametrize("step", [15 * len(VALUES), pytest.param(4, marks=pytest.mark.slow)])
+def test_any_value_in_any_place(group: int, step: int) -> None:
+    """Each value into one of so many places; places that are neighbors get values that are far apart, or none."""
+    number = 0
+    for payload in deepcopy(sent_events()[group::8]):  # `fuzz.made_bodies` uses the same objects
+        for holder, key in list(places_in(payload)):
+            before = holder[key]
+            number += 101
+            for value in VALUES[number % step :: step]:
+                holder[key] = value
+                read(payload)
+            holder[key] = before
