@@ -26,14 +26,7 @@ from made_streams import STOP
 from parsed_bodies import parsed
 from short_inputs import short_runs
 
-from chunkfold import (
-    ChatCompletionChunk,
-    ChatCompletionParser,
-    EventStreamDecoder,
-    PartialJSON,
-    StreamEnd,
-    errors,
-)
+from chunkfold import ChatCompletionChunk, ChatCompletionParser, EventStreamDecoder, PartialJSON, StreamEnd, errors
 from chunkfold.events.recorder import EventRecorder
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.parser import parser as parser_module

@@ -9,13 +9,7 @@ from typing import Any
 from cases import each_case
 from golden_bodies import CASES, GOLDEN, golden
 
-from chunkfold import (
-    APIError,
-    ChatCompletionChunk,
-    ChatCompletionParser,
-    Choice,
-    ChunkfoldError,
-)
+from chunkfold import APIError, ChatCompletionChunk, ChatCompletionParser, Choice, ChunkfoldError
 from chunkfold.testing import cut_every
 
 PROVIDERS = {"nagaai", "nameless", "opentoken", "sansa", "stepfun"}

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 from cases import each_case
 
-from chunkfold import (
-    APIError,
-    ChatCompletionParser,
-    ChunkfoldError,
-    IncompleteStreamError,
-    InvalidChunkError,
-)
+from chunkfold import APIError, ChatCompletionParser, ChunkfoldError, IncompleteStreamError, InvalidChunkError
 from chunkfold.testing import DONE, HEAD, cut, event
 from chunkfold.testing.wire import compact_json
 

@@ -19,13 +19,7 @@ from parsed_bodies import noted
 from pydantic import ValidationError
 from shared_data import shared_data
 
-from chunkfold import (
-    ChatCompletion,
-    ChatCompletionChunk,
-    ChatCompletionParser,
-    ParseError,
-    StreamEnd,
-)
+from chunkfold import ChatCompletion, ChatCompletionChunk, ChatCompletionParser, ParseError, StreamEnd
 from chunkfold.testing import cut_every
 
 FIRST, SECOND = shared_data("recordings"), shared_data("recordings-2")

@@ -15,16 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from cases import each_case
-from fronts import (
-    ALONE,
-    ASKED,
-    PATIENCE,
-    URL,
-    by_turns,
-    client_of,
-    generators_of_httpx_are_not_ours,
-    over_both_fronts,
-)
+from fronts import ALONE, ASKED, PATIENCE, URL, by_turns, client_of, generators_of_httpx_are_not_ours, over_both_fronts
 
 from chunkfold import (
     ChatCompletionParser,

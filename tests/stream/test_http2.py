@@ -32,13 +32,7 @@ from fronts import (
 )
 from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
 
-from chunkfold import (
-    ChunkfoldError,
-    IncompleteStreamError,
-    StreamEnd,
-    StreamInterruptedError,
-    connect,
-)
+from chunkfold import ChunkfoldError, IncompleteStreamError, StreamEnd, StreamInterruptedError, connect
 from chunkfold.testing import DONE, delta
 
 pytestmark = generators_of_httpx_are_not_ours

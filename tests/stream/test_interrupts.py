@@ -290,20 +290,14 @@ def interrupting_soon() -> Iterator[threading.Event]:
 
 
 def use_sync(library: Any, url: str, begun: threading.Event, streams: list[Any]) -> None:
-    with (
-        library.Client(**ALONE) as client,
-        connect(client, "POST", url, json=ASKED) as stream,
-    ):
+    with library.Client(**ALONE) as client, connect(client, "POST", url, json=ASKED) as stream:
         streams.append(stream)
         for _ in stream:
             begun.set()
 
 
 async def use_async(library: Any, url: str, begun: threading.Event, streams: list[Any]) -> None:
-    async with (
-        library.AsyncClient(**ALONE) as client,
-        aconnect(client, "POST", url, json=ASKED) as stream,
-    ):
+    async with library.AsyncClient(**ALONE) as client, aconnect(client, "POST", url, json=ASKED) as stream:
         streams.append(stream)
         async for _ in stream:
             begun.set()

@@ -27,13 +27,7 @@ from repeating_bodies import (
     slices_of,
 )
 
-from chunkfold import (
-    AsyncChatCompletionStream,
-    ChatCompletionParser,
-    ChatCompletionStream,
-    ChunkfoldError,
-    StreamEnd,
-)
+from chunkfold import AsyncChatCompletionStream, ChatCompletionParser, ChatCompletionStream, ChunkfoldError, StreamEnd
 from chunkfold.event_stream.lines import slices
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.testing import DONE, Answer, FakeResponse, ManualClock, event

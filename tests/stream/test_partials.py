@@ -10,14 +10,7 @@ from json_beginnings import answer
 from json_types import City, CityDict
 from sources import take
 
-from chunkfold import (
-    APIError,
-    ChatCompletionStream,
-    LimitExceededError,
-    ParseError,
-    StreamInterruptedError,
-    TextDelta,
-)
+from chunkfold import APIError, ChatCompletionStream, LimitExceededError, ParseError, StreamInterruptedError, TextDelta
 from chunkfold.testing import Answer, ManualClock, StreamBuilder, delta, sse
 from chunkfold.testing.answers import as_answer
 from chunkfold.testing.playback import Playback

@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from fronts import (
-    PATIENCE,
-    STREAMS,
-    by_turns,
-    generators_of_httpx_are_not_ours,
-    over_both_streams,
-    raw_client_of,
-    send,
-)
+from fronts import PATIENCE, STREAMS, by_turns, generators_of_httpx_are_not_ours, over_both_streams, raw_client_of, send
 from sources import (
     ERROR,
     HELLO,

@@ -26,13 +26,7 @@ from fronts import (
     text_of,
 )
 
-from chunkfold import (
-    APIStatusError,
-    IncompleteStreamError,
-    NotAnEventStreamError,
-    StreamInterruptedError,
-    is_retryable,
-)
+from chunkfold import APIStatusError, IncompleteStreamError, NotAnEventStreamError, StreamInterruptedError, is_retryable
 from chunkfold.testing import DONE, Answer, FakeProvider, Raw, delta, json_answer
 
 pytestmark = generators_of_httpx_are_not_ours
