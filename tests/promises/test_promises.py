@@ -308,24 +308,8 @@ def test_an_error_response_of_any_kind_is_an_error_of_ours(status: int, headers:
 
 PLAIN = {"choices": [{"index": 0, "delta": {"content": "a"}}]}
 VALUES: list[Any] = [
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    10**30,
-    "",
-    "a",
-    "null",
+    *(None, True, 0, -1, 1.5, 10**30, "", "a", "null", [], [[]], [{}], [None], ["a"], {}, {"a": 1}, {"type": []}),
     "\x1c7",  # stripped by `str`, not by `int`
-    [],
-    [[]],
-    [{}],
-    [None],
-    ["a"],
-    {},
-    {"a": 1},
-    {"type": []},
 ]
 
 
