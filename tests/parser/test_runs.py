@@ -27,13 +27,12 @@ from event_runs import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from parsed_bodies import fed, folded
+from parsed_bodies import folded
 from repeating_bodies import each_validated
 
 from chunkfold import ChatCompletionParser, ImageReceived
 from chunkfold.fold.stream_fold import StreamFold
-from chunkfold.testing import DONE, chunk, event, fragment
-from chunkfold.testing.wire import choice
+from chunkfold.testing import DONE, event
 
 runs_are_short = all_runs_are_short
 
@@ -121,6 +120,7 @@ KINDS: dict[str, Callable[[bytes], bytes]] = {
     "reasoning with what is known": named_by,
     "arguments": argued,
     "arguments of a call whose type is repeated": lambda text: argued(text, b'"index":0,"type":"function"'),
+    "arguments of a call whose id is empty": lambda text: argued(text, b'"index":0,"id":""'),
     "arguments of two calls": argued_twice,
     "four choices": in_turns,
     "text by the second": lambda text: at(1 + sum(text) % 7, said(text)),
@@ -251,16 +251,49 @@ def test_a_run_is_its_events_for_who_takes_events(name: str) -> None:
 
 
 def test_a_piece_goes_to_the_block_of_its_type_also_of_choices_by_turns() -> None:
-    parser = ChatCompletionParser()
-    expected: list[dict[str, str]] = [{} for _ in range(4)]
-    for number in range(100):
-        place, text = number % 4, f"{number} "
-        kind, name = (summarised, "reasoning.summary") if number % 10 == 0 else (detailed, "reasoning.text")
-        expected[place][name] = expected[place].get(name, "") + text
-        alone = kind(text.encode()).replace(b'"content":"",', b"")
-        parser.fold(alone.replace(b'"index":0,"delta"', b'"index":%d,"delta"' % place))
-    blocks = [one.message.reasoning_details or [] for one in parser.snapshot.choices]
-    assert [{one["type"]: one.get("text") or one["summary"] for one in of_one} for of_one in blocks] == expected
+    def piece(number: int) -> bytes:
+        kind = summarised if number % 10 == 0 else detailed
+        alone = kind(b"%d " % number).replace(b'"content":"",', b"")
+        return alone.replace(b'"index":0,"delta"', b'"index":%d,"delta"' % (number % 4))
+
+    check([*map(piece, range(20))], [*map(piece, range(20, 100))])
+
+
+@pytest.mark.parametrize("more", [b"", b',"logprobs":{"content":[]}'])
+def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
+    """What is usual may change between two events that are alike, by one that is not like them, usual or not."""
+    other = detailed(b"other").replace(b'"index":0,"text"', b'"index":1,"text"').replace(b"}]}", more + b"}]}")
+    check([FIRST, *(detailed(b"a%d " % place) for place in range(30))], [other, detailed(b"b"), detailed(b"c")])
+
+
+def test_a_block_goes_on_under_the_key_of_its_last_fragment() -> None:
+    words = [b"a%d " % place for place in range(30)]
+    check([FIRST, *map(detailed, words)], [*map(summarised, words), *map(detailed, words)])
+
+
+@each_case("key", ["thinking", "text"])
+def test_an_empty_text_does_not_begin_a_part_behind_a_signature(key: str) -> None:
+    """So the text after it does, whether the signature is that of a part or of an item in it."""
+    of_part = b'{"type":"thinking","thinking":"%"}'
+    of_item = b'{"type":"thinking","thinking":[%b]}' % TEXT_PART
+    piece = of_part if key == "thinking" else of_item
+    signed = piece.replace(b'"%"', b'"%","signature":"s"')
+    before = [in_list(piece)(b"a%d " % number) for number in range(30)]
+    check(before, [in_list(signed)(b"b"), *map(in_list(piece), (b"", b"c", b"d"))])
+
+
+@pytest.mark.parametrize(
+    ("before", "brought"),
+    [
+        (b'"tool_calls"', b'"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%b"}],'),
+        (b'"function"', b'"custom":{"input":"y"},'),
+    ],
+)
+def test_what_comes_beside_equal_arguments_is_not_lost(before: bytes, brought: bytes) -> None:
+    """Was once wrong: the equal text of a block, or a custom tool's input that stays the same, was folded once."""
+    words = [b"w%d " % place for place in range(60)]
+    events = [argued(word).replace(before, brought.replace(b"%b", word) + before) for word in words]
+    check([FIRST, named(b"{}"), *events[:20]], events[20:])
 
 
 def test_in_a_run_each_event_counts_as_one() -> None:
@@ -407,22 +440,6 @@ def test_who_looks_at_each_event_gets_each(options: dict[str, Any]) -> None:
     assert check(opened(said), [said(word) for word in WORDS], **options) == 0
 
 
-@pytest.mark.parametrize("more", [b"", b',"logprobs":{"content":[]}'])
-def test_after_another_block_all_of_an_event_is_folded(more: bytes) -> None:
-    """What is usual may change between two events that are alike, by one that is not like them, usual or not."""
-    other = detailed(b"other").replace(b'"index":0,"text"', b'"index":1,"text"').replace(b"}]}", more + b"}]}")
-    parser = fed([FIRST, *(detailed(b"a%d " % place) for place in range(30)), other, detailed(b"b"), detailed(b"c")])
-    blocks = parser.snapshot.message.reasoning_details or []
-    assert [block["text"][-4:] for block in blocks] == ["9 bc", "ther"]
-
-
-def test_what_is_noted_of_one_event_is_noted_of_each_like_it() -> None:
-    parser = fed(FIRST + chunk(choice(tool_calls=[fragment(0, "call_1", "f", "")]), id="c1", model="m"))
-    for number in range(60):
-        parser.feed(argued(b"x%d" % number, b'"index":0,"id":""'))
-    assert {anomaly.rule.id: anomaly.count for anomaly in parser.anomalies} == {"CF203": 60}
-
-
 def test_thinking_goes_on_in_a_block_of_its_own_behind_a_signature() -> None:
     thinking = KINDS["thinking in a block"]
     words = [*map(thinking, WORDS)]
@@ -433,58 +450,9 @@ def test_thinking_goes_on_in_a_block_of_its_own_behind_a_signature() -> None:
             check_as_it_is(opened(thinking), [signed, *behind])
 
 
-@each_case("key", ["thinking", "text"])
-def test_an_empty_text_does_not_begin_a_part_behind_a_signature(key: str) -> None:
-    """So the text after it does, whether the signature is that of a part or of an item in it."""
-    of_part = b'{"type":"thinking","thinking":"%"}'
-    of_item = b'{"type":"thinking","thinking":[%b]}' % TEXT_PART
-    piece = of_part if key == "thinking" else of_item
-    signed = piece.replace(b'"%"', b'"%","signature":"s"')
-    parser = folded(in_list(piece)(text) for text in (b"a%d " % number for number in range(30)))
-    parser.fold(in_list(signed)(b"b"))
-    for text in (b"", b"c", b"d"):
-        parser.fold(in_list(piece)(text))
-    [part] = (parser.snapshot.choices[0].message.content_parts or [])[-1:]
-    assert (part if key == "thinking" else part["thinking"][-1])[key] == "cd"
-
-
 def test_an_image_is_not_changed_by_the_parts_after_it() -> None:
     def typed(kind: bytes) -> bytes:
         return in_list(b'{"type":"%b","text":"a"}' % kind)(b"")
 
     parser = folded(typed(kind) for kind in (*(b"text", b"output_text") * 10, b"image_url", b"text"))
     assert [one.image["type"] for one in parser.events() if isinstance(one, ImageReceived)] == ["image_url"]
-
-
-def test_a_block_goes_on_under_the_key_of_its_last_fragment() -> None:
-    parser = ChatCompletionParser()
-    words = [b"a%d " % place for place in range(30)]
-    for data in (FIRST, *map(detailed, words), *map(summarised, words), *map(detailed, words)):
-        parser.fold(data)
-    text = b"".join(words).decode()
-    blocks = parser.snapshot.message.reasoning_details or []
-    assert [(block.get("text"), block.get("summary")) for block in blocks] == [(2 * text, None), (None, text)]
-
-
-def with_details(text: bytes) -> bytes:
-    details = b'"reasoning_details":[{"type":"reasoning.text","index":0,"text":"%b"}]' % text
-    return argued(text).replace(b'"tool_calls"', details + b',"tool_calls"')
-
-
-def with_input(text: bytes) -> bytes:
-    return argued(text).replace(b'"function"', b'"custom":{"input":"y"},"function"')
-
-
-@pytest.mark.parametrize("brings", [with_details, with_input])
-@pytest.mark.parametrize("size", [1, 10, 40])
-def test_what_comes_beside_equal_arguments_is_not_lost(brings: Callable[[bytes], bytes], size: int) -> None:
-    """Was once wrong: the equal text of a block, or a custom tool's input that stays the same, was folded once."""
-    events = [FIRST, named(b"{}"), *(brings(b"w%d " % place) for place in range(60))]
-    observed = ChatCompletionParser(on_server_sent_event=lambda *_: None)
-    for data in events:
-        observed.feed(data)
-    for take in (ChatCompletionParser.feed, ChatCompletionParser.fold):
-        parser = ChatCompletionParser()
-        for start in range(0, len(events), size):
-            take(parser, b"".join(events[start : start + size]))
-        assert parser.snapshot.model_dump() == observed.snapshot.model_dump()
