@@ -1,6 +1,6 @@
 """`on_server_sent_event` and transforms that raise, leave, interrupt or read on within a read."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -24,17 +24,6 @@ from chunkfold import (
 from chunkfold.testing import DONE, choice, chunk
 
 
-def tapped(body: bytes, size: int | None = None) -> list[tuple[ServerSentEvent, list[str]]]:
-    """Each event that `on_server_sent_event` was given, with the texts of its chunks."""
-    seen: list[tuple[ServerSentEvent, list[str]]] = []
-
-    def on_server_sent_event(event: ServerSentEvent, chunks: Iterable[ChatCompletionChunk]) -> None:
-        seen.append((event, [c.text for c in chunks]))
-
-    parsed(body, size, on_server_sent_event=on_server_sent_event)
-    return seen
-
-
 @cuts
 @each_case(
     ("last", "data", "texts"),
@@ -50,9 +39,14 @@ def tapped(body: bytes, size: int | None = None) -> list[tuple[ServerSentEvent, 
 def test_on_event_is_called_for_the_last_event_too_and_not_after_it(
     last: bytes, data: bytes | None, texts: list[str], size: int | None
 ) -> None:
-    seen = tapped(HI + last, size)
+    seen: list[tuple[bytes, list[str]]] = []
+
+    def tap(event: ServerSentEvent, chunks: list[ChatCompletionChunk]) -> None:
+        seen.append((event.data, [one.text for one in chunks]))
+
+    parsed(HI + last, size, on_server_sent_event=tap)
     assert [texts for _, texts in seen] == [["Hi"], texts]
-    assert data is None or seen[-1][0].data == data
+    assert data is None or seen[-1][0] == data
 
 
 def failing_once(error: BaseException) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ Silence is no matter of these deadlines: the client's read timeout ends it (`tes
 """
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -426,19 +426,27 @@ def test_what_arrived_in_time_is_read_however_long_that_takes(
 REFUSED = b'{"error":{"message":"slow down"}}'
 
 
-def test_a_refusal_that_drips_is_given_up() -> None:
-    """Its status is known; five seconds after the first bytes of its body are enough, whenever they came."""
+@each_case(
+    ("options", "in_time", "late"),
+    [
+        ({}, range(30, 36), 35.1),
+        ({"total_timeout": 60}, (1, 30, 60), 61),
+        ({"total_timeout": 90, "progress_timeout": 60}, (11, 30, 60), 61),
+    ],
+)
+def test_a_refusal_that_drips_is_given_up(options: dict[str, Any], in_time: Iterable[int], late: float) -> None:
+    """Its status is known: five seconds after the first bytes of its body are enough, unless a timeout says otherwise."""
     clock = Clock()
-    parser = ChatCompletionParser(clock=clock, status_code=429)
-    for second in range(30, 36):
+    parser = ChatCompletionParser(clock=clock, status_code=429, **options)
+    for second in in_time:
         clock.now = START + second
-        assert parser.end is None
         parser.feed(b" ")
     assert parser.end is None
-    clock.now = START + 35.1
+    clock.now = START + late
     parser.feed(REFUSED)
-    assert (parser.end, type(parser.error).__name__) == ("failed", "APIStatusError")
-    assert "slow down" in str(parser.error)
+    error = parser.error
+    assert (parser.end, type(error), type(error.__cause__)) == ("failed", APIStatusError, StreamStalledError)
+    assert str(error) == "HTTP 429: slow down"
 
 
 @pytest.mark.parametrize("way", TAKES)
@@ -449,26 +457,6 @@ def test_all_of_a_late_read_counts_for_a_refusal(way: Callable[[ChatCompletionPa
     clock.now = START + 6
     way(parser, b'"x":"%b",\n\n"error":{"message":"slow down"}}' % (b"x" * 2**14))
     assert str(parser.error) == "HTTP 429: slow down"
-
-
-@each_case(
-    ("options", "in_time"),
-    [
-        ({"total_timeout": 60}, (1, 30, 60)),
-        ({"total_timeout": 90, "progress_timeout": 60}, (11, 30, 60)),
-    ],
-)
-def test_a_timeout_says_how_long_a_refusal_may_take(options: dict[str, Any], in_time: tuple[int, ...]) -> None:
-    clock = Clock()
-    parser = ChatCompletionParser(clock=clock, status_code=429, **options)
-    for second in in_time:
-        clock.now = START + second
-        parser.feed(b" ")
-    assert parser.end is None
-    clock.now += 1
-    parser.feed(b" ")
-    error = parser.error
-    assert (parser.end, type(error), type(error.__cause__)) == ("failed", APIStatusError, StreamStalledError)
 
 
 # Two clients, two fronts

@@ -324,20 +324,17 @@ async def test_a_client_may_give_a_response_that_was_made_by_hand(library: Any) 
         for data in WHOLE:
             yield data
 
-    given, async_given = library.Response(200, content=iter(WHOLE)), library.Response(200, content=body())
-    with connect(SimpleNamespace(stream=lambda *_, **__: closing(given)), "POST", URL, json=ASKED) as stream:
-        assert stream.read().text == "Hello"
-    assert not stream.connection_was_kept  # the time of its reads cannot be limited
+    bare = SimpleNamespace(status_code=200, headers={}, iter_bytes=lambda: iter(WHOLE), close=lambda: None)
+    for given in (library.Response(200, content=iter(WHOLE)), bare):
+        client = SimpleNamespace(stream=lambda *_, given=given, **__: closing(given))
+        with connect(client, "POST", URL, json=ASKED) as stream:
+            assert stream.read().text == "Hello"
+        assert not stream.connection_was_kept  # the time of its reads cannot be limited
+    async_given = library.Response(200, content=body())
     opening = aconnect(SimpleNamespace(stream=lambda *_, **__: aclosing(async_given)), "POST", URL, json=ASKED)
     async with opening as async_stream:
         assert (await async_stream.read()).text == "Hello"
     assert async_stream.connection_was_kept
-
-
-def test_a_client_may_give_a_response_without_a_url() -> None:
-    given = SimpleNamespace(status_code=200, headers={}, iter_bytes=lambda: iter(WHOLE), close=lambda: None)
-    with connect(SimpleNamespace(stream=lambda *_, **__: closing(given)), "POST", URL, json=ASKED) as stream:
-        assert stream.read().text == "Hello"
 
 
 @pytest.mark.parametrize(
