@@ -118,10 +118,7 @@ REST = [WORLD, STOP, DONE, End()]
 CASES = {
     "trailers": finished([Head(), HELLO, WORLD, STOP], [DONE, End({"x-cost": "1"})]),
     "trailers without [DONE]": finished([Head(), HELLO, WORLD, STOP], [End({"x-cost": "1"})], ("CF501",)),
-    "other responses before": finished([Head(103, {}), *WHOLE[:3]], [STOP, DONE, End()]),
-    "the end at once": incomplete("empty", [Head()], [End()], ""),
     "the end in the middle": incomplete("truncated", [Head(), HELLO], [End()], "Hello"),
-    "204": incomplete("empty", [], [Head(204, {}), End()], ""),
     "reset before the body": interrupted([Head()], [Reset()], ""),
     "reset in the middle": interrupted([Head(), HELLO], [Reset()], "Hello"),
     "reset without an error": interrupted([Head(), HELLO], [Reset(0)], "Hello"),
