@@ -95,13 +95,7 @@ def ones(count: int) -> list[int]:
 MANY_ITEMS = 2_000_000
 TOO_MANY: dict[str, Callable[[int], bytes]] = {
     "calls": lambda n: delta(tool_calls=ones(n)),
-    "annotations": lambda n: delta(annotations=ones(n)),
-    "images": lambda n: delta(images=ones(n)),
-    "parts": lambda n: delta(content=ones(n)),
-    "log probabilities": lambda n: chunk({**choice(), "logprobs": {"content": ones(n)}}),
     "choices": lambda n: chunk(*ones(n)),
-    "empty choices": lambda n: chunk(*[{}] * n),
-    "unknown values": lambda n: chunk(x=ones(n)),
     "equal keys": lambda n: b"data: {" + b'"a":1,' * n + b'"choices":[]}\n\n',
     "brackets": lambda n: b"data: " + b"[" * n + b"\n\n",
     "an error": lambda n: b'data: {"error":' + b"[1," * n + b"}\n\n",

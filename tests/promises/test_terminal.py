@@ -28,16 +28,11 @@ from chunkfold.cli.painter import Painter
 VIEWS_OWN = re.compile(r"\x1b\[(?:0|1|2|36|1;36)m|\x1b\[\?(?:25|7)[lh]|\x1b\[\d{1,3}[AB]|\x1b\[999M|\x1b\[2K|\r")
 ATTACKS = {
     "colour": "\x1b[31m",
-    "conceal": "\x1b[8m",
-    "bright": "\x1b[38;2;1;2;3m",
     "erase": "\x1b[2J",
-    "cursor home": "\x1b[1;1H",
     "reset": "\x1bc",
     "title": "\x1b]0;root\x07",
     "link": "\x1b]8;;http://evil.example\x1b\\link\x1b]8;;\x1b\\",
     "clipboard": "\x1b]52;c;ZXZpbA==\x07",
-    "device control": "\x1bP$qm\x1b\\",
-    "a question": "\x1b[6n",
     "C1": "\x9b31m\x9d0;root\x9c\x85",
     "carriage return": "yes\rno\r\nand",
     "backspaces": "yes\b\b\bno\x7f",
