@@ -185,17 +185,6 @@ def test_small_values_are_not_kept_for_their_sizes() -> None:
     assert measured_values(fold) == []
 
 
-def test_provider_fields_of_a_call_are_merged_in_linear_time() -> None:
-    """Was once wrong: all that were known were copied for each fragment."""
-
-    def merged(size: int) -> Callable[[], object]:
-        fragments = [{"index": 0, "provider_specific_fields": {f"x{number}": 1}} for number in range(size)]
-        one = ChatCompletionChunk.model_validate(in_delta(tool_calls=fragments))
-        return lambda: StreamFold().add(one)
-
-    assert_linear(merged, 1000)
-
-
 @each_case("holder", [list, lambda items: {"items": items}], ids=["list", "object"])
 def test_an_unknown_field_is_measured_once_until_it_is_replaced(holder: Callable[[list[Any]], Any]) -> None:
     """Was once wrong: all that was kept was measured again and again while more came."""

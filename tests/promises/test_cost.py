@@ -140,6 +140,8 @@ GROWTH = {
     # Every delta can say what it adds up to, and none of them holds it.
     "100,000 texts, a hundred to a chunk": Growth(lambda n: chunk(*[choice(content="ab")] * 100) * (n // 100), small=10_000),
     "100,000 fragments of a thousand calls": Growth(many_fragments, small=10_000),
+    # Was once wrong: all provider fields of a call that were known were copied for each fragment.
+    "provider fields of a call": Growth(lambda n: delta(tool_calls=[{"index": 0, "provider_specific_fields": {f"x{i}": 1}} for i in range(n)]), 2**16, 900),
     # Was once wrong: every chunk's usage has all of it copied, to see whether it changes.
     "usage of many keys": Growth(lambda n: chunk(usage={f"k{i}": i for i in range(n)}) + chunk(usage={"prompt_tokens": 1}) * n),
 }  # fmt: skip
