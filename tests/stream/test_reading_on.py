@@ -22,7 +22,6 @@ from sources import (
     generator,
     opened,
     source,
-    take,
     texts_of,
 )
 from ways_out import WAYS_OUT
@@ -75,17 +74,6 @@ async def test_going_on_after_a_break(kind: str, front: Any, pieces: list[bytes]
                 break
         assert texts + await texts_of(stream) == ["", "Hello", " wor", "ld", ""]
         assert stream.completion().text == "Hello world"
-
-
-@each_case("view", VIEWS_OF_TEXT)
-@each_case("pieces", [WHOLE, [*WHOLE[:3], ERROR]], ids=["whole", "failed"])
-async def test_nothing_more_comes_after_the_last_or_an_error(front: Any, view: str, pieces: list[bytes]) -> None:
-    items = VIEWS_OF_TEXT[view](front(source(front, pieces)))
-    with pytest.raises(APIError) if ERROR in pieces else nullcontext():
-        await take(items, [])
-    for _ in range(2):
-        with pytest.raises(StopAsyncIteration):
-            await anext(items)
 
 
 @each_case("pieces", [WHOLE, IN_ONE_READ], ids=["a read each", "one read"])

@@ -94,9 +94,13 @@ async def test_every_item_then_the_error_once(kind: str, front: Any, fault: str,
     pieces, kind_of_error, end = FAULTS[fault]
     taken: list[Any] = []
     async with opened(kind, front, pieces) as body, front(body.source) as stream:
+        items = VIEWS_OF_TEXT[view](stream)
         with pytest.raises(kind_of_error) as caught:
-            await take(VIEWS_OF_TEXT[view](stream), taken)
+            await take(items, taken)
         assert body.let_go()  # also of whoever uses no `with`
+        for _ in range(2):
+            with pytest.raises(StopAsyncIteration):
+                await anext(items)
     assert [getattr(item, {"chunks": "text", "events": "delta"}.get(view, ""), item) for item in taken] == ["Hi"]
     assert (stream.end, stream.error) == (end, caught.value)
     assert caught.value.snapshot.text == stream.snapshot.text == "Hi"
