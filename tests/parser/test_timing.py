@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 
 import pytest
+from cases import each_case
 from copies import pickled
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -26,17 +27,20 @@ def fed(*reads: tuple[float, bytes]) -> ChatCompletionParser:
     return parser
 
 
-def test_timing() -> None:
-    timing = fed((1, PING), (2, ROLE), (4, HI), (8, HI), (16, STOP), (32, PING)).timing
-    assert (timing.first_byte, timing.first_chunk, timing.first_output) == (1, 2, 4)
-    assert (timing.last_chunk, timing.last_byte) == (16, 32)
-    timing = fed((3, HI + STOP + DONE)).timing
-    assert (timing.first_byte, timing.first_chunk, timing.first_output, timing.last_chunk, timing.last_byte) == (3,) * 5
-
-
-def test_an_empty_read_has_no_bytes_to_time() -> None:
-    timing = fed((1, b""), (2, HI), (4, b"")).timing
-    assert (timing.first_byte, timing.last_byte) == (2, 2)
+@each_case(
+    ("reads", "times"),
+    [
+        ([(1, PING), (2, ROLE), (4, HI), (8, HI), (16, STOP), (32, PING)], (1, 2, 4, 16, 32)),
+        ([(3, HI + STOP + DONE)], (3, 3, 3, 3, 3)),
+        ([(1, b""), (2, HI), (4, b"")], (2, 2, 2, 2, 2)),  # an empty read has no bytes to time
+        ([(1, HI), (2, PING)], (1, 1, 1, 1, 2)),  # nor is the end of the body a chunk
+    ],
+)
+def test_timing(reads: list[tuple[float, bytes]], times: tuple[float, ...]) -> None:
+    parser = fed(*reads)
+    parser.close()
+    timing = parser.timing
+    assert (timing.first_byte, timing.first_chunk, timing.first_output, timing.last_chunk, timing.last_byte) == times
 
 
 def timing_of(gaps: list[float]) -> StreamTiming:
@@ -63,12 +67,6 @@ def told(timing: StreamTiming) -> Gaps:
 def test_gaps_are_those_between_reads_that_brought_chunks() -> None:
     parser = fed((1, PING), (2, HI), (3, PING), (6, HI + HI), (7, STOP), (20, PING), (21, DONE))
     assert parser.timing.gaps == Gaps(count=2, mean=2.5, p50=1.0, p95=4.0, p99=4.0, longest=4.0)
-
-
-def test_the_end_of_the_body_alone_is_no_chunk() -> None:
-    parser = fed((1, HI), (2, PING))
-    parser.close()
-    assert (parser.timing.last_chunk, parser.timing.last_byte, parser.timing.gaps) == (1.0, 2.0, None)
 
 
 def test_a_large_read_in_slices_is_one_read() -> None:
