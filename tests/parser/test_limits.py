@@ -125,7 +125,6 @@ LARGE_OPENINGS: dict[str, bytes] = {
 def test_json_before_the_first_event_that_is_larger_than_an_event_may_be(opening: bytes, rest: bytes) -> None:
     for size in (1, 3, 100, 10_000):
         parser, chunks = parsed_with_chunks(opening + rest, size, max_event_size=200)
-        parser.close()
         assert_named(parser, "max_event_size", 200)
         assert chunks == []
 
