@@ -135,6 +135,8 @@ FORCED_ID = "call__0_get_weather_cmpl-2c0fb31a-11e0-4c05-ac98-79e75f285c8c"
 GROQ_TEXT = "groq__pydantic-ai__test-tool-use-failed-error-streaming-with-text"
 TGI = "huggingface-tgi__text-generation-inference__test-flash-llama-grammar-tools-sea-creatures-stream-auto"
 PERSON = '{"name": "Alex Johnson", "age": 28, "occupation": "Software Engineer"}'
+COHERE_PARIS = ("get_weather_1", "get_weather", '{"city":"Paris"}')
+COHERE_TOKYO = ("get_weather_2", "get_weather", '{"city":"Tokyo"}')
 PARIS = '{"city":"Paris","country":"France","unit":"C"}'
 
 RIGHT = {
@@ -207,8 +209,8 @@ RIGHT = {
         Right("done", 8, {"CF210": 1, "CF502": 1}, {0: Shown(None, ""), 1: Shown("stop", "text", "Hello.")}, 17),
     "portkey__cohere-tools":
         Right("done", 11, {"CF210": 2, "CF301": 6, "CF313": 6, "CF502": 1}, {0: Shown(None, "tool_call",
-        calls=(("get_weather_1", "get_weather", '{"city":"Paris"}'),)), 1: Shown("tool_calls", "tool_call",
-        calls=(("get_weather_2", "get_weather", '{"city":"Tokyo"}'),))}, 17),
+        calls=(COHERE_PARIS,)), 1: Shown("tool_calls", "tool_call",
+        calls=(COHERE_TOKYO,))}, 17),
     "siliconflow__ai4j__apiresponse-l258":
         Right("finished", 21, {}, {0: Shown("stop", "reasoning text", "Hello! How can I assist you today? 😊", None)},
         345),
@@ -232,19 +234,8 @@ ONE_CHOICE = {
     ),
     "portkey__cohere-think": Right("finished", 8, {"CF210": 1, "CF221": 4}, {0: Shown("stop", "text", "Hello.")}, 17),
     "portkey__cohere-tools": Right(
-        "finished",
-        11,
-        {"CF210": 2, "CF221": 5, "CF301": 6, "CF313": 6},
-        {
-            0: Shown(
-                "tool_calls",
-                "tool_call tool_call",
-                calls=(
-                    ("get_weather_1", "get_weather", '{"city":"Paris"}'),
-                    ("get_weather_2", "get_weather", '{"city":"Tokyo"}'),
-                ),
-            )
-        },
+        *("finished", 11, {"CF210": 2, "CF221": 5, "CF301": 6, "CF313": 6}),
+        {0: Shown("tool_calls", "tool_call tool_call", calls=(COHERE_PARIS, COHERE_TOKYO))},
         17,
     ),
 }
