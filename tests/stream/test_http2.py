@@ -7,6 +7,7 @@ make of a fault differs little from HTTP/1.1; what is new is that other streams 
 import gc
 import json
 import math
+import ssl
 import threading
 import warnings
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
@@ -32,7 +33,13 @@ from fronts import (
 )
 from http2_provider import Drop, End, GoAway, Head, Http2Provider, Reset, Step, Until
 
-from chunkfold import ChunkfoldError, IncompleteStreamError, StreamEnd, StreamInterruptedError, connect
+from chunkfold import (
+    ChunkfoldError,
+    IncompleteStreamError,
+    StreamEnd,
+    StreamInterruptedError,
+    connect,
+)
 from chunkfold.testing import DONE, delta
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -68,6 +75,14 @@ async def test_a_whole_stream(front: Any, library: Any) -> None:
     sent = provider.streams[0]
     assert (sent.headers["accept"], sent.headers["accept-encoding"]) == ("text/event-stream", "identity")
     assert json.loads(sent.body) == {**ASKED, "stream": True}
+
+
+async def test_over_tls_both_sides_agree_on_it(front: Any, library: Any, server_side: ssl.SSLContext) -> None:
+    server_side.set_alpn_protocols(["h2"])
+    with Http2Provider(WHOLE, ssl_context=server_side) as provider:
+        async with client_of(front, library, http1=True) as client, client.connect(provider.url) as stream:
+            assert await text_of(stream) == "Hello world"
+    assert stream.response.http_version == "HTTP/2"
 
 
 async def test_a_body_that_stays_open_after_done_holds_nobody(front: Any, library: Any) -> None:
@@ -118,9 +133,14 @@ REST = [WORLD, STOP, DONE, End()]
 CASES = {
     "trailers": finished([Head(), HELLO, WORLD, STOP], [DONE, End({"x-cost": "1"})]),
     "trailers without [DONE]": finished([Head(), HELLO, WORLD, STOP], [End({"x-cost": "1"})], ("CF501",)),
+    "other responses before": finished([Head(103, {}), *WHOLE[:3]], [STOP, DONE, End()]),
+    "the end at once": incomplete("empty", [Head()], [End()], ""),
     "the end in the middle": incomplete("truncated", [Head(), HELLO], [End()], "Hello"),
+    "the end inside an event": incomplete("truncated", [Head(), HELLO], [WORLD[:40], End()], "Hello"),
+    "204": incomplete("empty", [], [Head(204, {}), End()], ""),
     "reset before the body": interrupted([Head()], [Reset()], ""),
     "reset in the middle": interrupted([Head(), HELLO], [Reset()], "Hello"),
+    "reset inside an event": interrupted([Head(), HELLO], [WORLD[:40], Reset()], "Hello"),
     "reset without an error": interrupted([Head(), HELLO], [Reset(0)], "Hello"),
     "reset after the finish reason": finished([Head(), HELLO, WORLD, STOP], [Reset()], ("CF507",)),
     "reset after [DONE]": finished([Head(), HELLO, WORLD, STOP], [DONE, Reset()]),
@@ -133,6 +153,7 @@ CASES = {
     "going away after [DONE]": finished([Head(), HELLO, WORLD, STOP], [DONE, GoAway(), Drop()], leaves_a_trap=True),
     "dropped before the body": interrupted([Head()], [Drop()], ""),
     "dropped in the middle": interrupted([Head(), HELLO], [Drop()], "Hello"),
+    "dropped inside an event": interrupted([Head(), HELLO], [WORLD[:40], Drop()], "Hello"),
     "dropped by a reset": interrupted([Head(), HELLO], [Drop(by_reset=True)], "Hello", "ReadError"),
     "dropped after the finish reason": finished([Head(), HELLO, WORLD, STOP], [Drop()], ("CF507",)),
     "dropped after [DONE]": finished([Head(), HELLO, WORLD, STOP], [DONE, Drop()], leaves_a_trap=True),
@@ -149,6 +170,20 @@ async def test_a_fault_while_the_answer_comes(front: Any, library: Any, name: st
             if not case.leaves_a_trap:
                 async with client.connect(provider.url) as another:
                     assert await text_of(another) == "Hello world"
+
+
+async def test_leaving_early_leaves_the_connection(front: Any, library: Any) -> None:
+    with Http2Provider([Head(), HELLO, math.inf], WHOLE) as provider:
+        async with client_of(front, library) as client:
+            async with client.connect(provider.url) as stream:
+                async for _ in stream:
+                    break
+            assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+            assert stream.response.is_closed
+            assert connections_in_use(client) == []
+            async with client.connect(provider.url) as stream:
+                assert await text_of(stream) == "Hello world"
+        assert provider.connections == 1
 
 
 async def test_leaving_early_closes_the_iterator_of_the_body(library: Any) -> None:
@@ -270,23 +305,18 @@ async def test_several_streams_on_one_connection(front: Any, library: Any, fault
                 assert await text_of(stream) == "Hello world"
 
 
-async def test_leaving_one_of_several_leaves_the_connection(front: Any, library: Any) -> None:
+async def test_leaving_one_of_several(front: Any, library: Any) -> None:
     script = [Head(), HELLO, Until(lambda: has_left), WORLD, STOP, DONE, End()]
     has_left = False
-    with Http2Provider(script, script, WHOLE) as provider:
-        async with client_of(front, library) as client:
-            async with client.connect(provider.url) as stream:
-                async for _ in stream:
-                    break
-                async with client.connect(provider.url) as another:
-                    async for _ in another:
-                        break
-                assert (another.end, another.error) == (StreamEnd.CLOSED, None)
-                assert another.response.is_closed
-                has_left = True
-                assert await text_of(stream) == " world"
-            assert connections_in_use(client) == []
+    with Http2Provider(script) as provider:
+        async with client_of(front, library) as client, client.connect(provider.url) as stream:
+            async for _ in stream:
+                break
             async with client.connect(provider.url) as another:
-                assert await text_of(another) == "Hello world"
+                async for _ in another:
+                    break
+            assert another.end is StreamEnd.CLOSED
+            has_left = True
+            assert await text_of(stream) == " world"
         assert provider.connections == 1
     assert stream.completion().text == "Hello world"

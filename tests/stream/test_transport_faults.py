@@ -2,7 +2,6 @@
 
 One table of answers, each with what it has to come to: the ending, the error and its cause, what had arrived, and
 what may be retried. Whatever came of it, the response is closed, no connection is in use, and the client can go on.
-Here each kind of fault comes once; that it may come at any byte is shown by `promises/test_cuts`.
 What happens before there is a response is the client's to tell, in its own words.
 """
 
@@ -26,7 +25,13 @@ from fronts import (
     text_of,
 )
 
-from chunkfold import APIStatusError, IncompleteStreamError, NotAnEventStreamError, StreamInterruptedError, is_retryable
+from chunkfold import (
+    APIStatusError,
+    IncompleteStreamError,
+    NotAnEventStreamError,
+    StreamInterruptedError,
+    is_retryable,
+)
 from chunkfold.testing import DONE, Answer, FakeProvider, Raw, delta, json_answer
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -111,8 +116,12 @@ OVERLOADED = b'{"error":{"message":"overloaded"}}'
 CASES = {
     # The connection is reset
     "reset before the body": reset([]),
+    "reset before the body of declared length": reset([], framing="content-length"),
+    "reset after a comment": reset([b": hello\n\n"]),
+    "reset after the role": reset([ROLE]),
     "reset in the middle": reset([ROLE, HELLO], "Hello"),
     "reset in the middle of a body without length": reset([ROLE, HELLO], "Hello", framing="close"),
+    "reset inside an event": reset([HELLO, WORLD[:40]], "Hello"),
     "reset behind the last byte of an event's data": reset([HELLO, WORLD.rstrip()], "Hello world", ("CF101",)),
     "reset after the finish reason": finished(Answer([*WHOLE[:4], A_MOMENT], ending="reset"), noted=("CF507",)),
     "reset inside [DONE]": finished(
@@ -122,17 +131,31 @@ CASES = {
     # The connection is closed, too early
     "closed before the body": broken([]),
     "closed between chunks": broken([HELLO], "Hello"),
+    "closed between the chunks of an event": broken([HELLO, WORLD[:40]], "Hello"),
     "closed inside a chunk": broken([HELLO, Raw(b"ffff\r\n" + WORLD[:40])], "Hello"),
+    "closed inside a chunk, behind an event": broken([HELLO, Raw(b"ffff\r\n" + WORLD)], "Hello world"),
+    "closed inside a chunk's size": broken([HELLO, Raw(b"f")], "Hello"),
     "closed inside the trailers": broken([HELLO, Raw(b"0\r\nx: 1\r\n")], "Hello"),
     "closed after the finish reason": finished(Answer(WHOLE[:4], ending="cut"), noted=("CF507",)),
     "closed after [DONE]": finished(Answer(WHOLE, ending="cut")),
     "closed before the declared length": broken([HELLO], "Hello", framing="content-length"),
+    "closed at once before the declared length": broken([HELLO], framing="content-length", cut_at=0),
+    "closed inside an event before the declared length": broken(
+        [HELLO, WORLD], "Hello", framing="content-length", cut_at=len(HELLO) + 40
+    ),
+    "closed one byte before the declared length": broken(
+        [HELLO, WORLD], "Hello world", ("CF101",), framing="content-length", cut_at=len(HELLO + WORLD) - 1
+    ),
     "closed before the declared length, but after the finish reason": finished(
         Answer(WHOLE[:4], ending="cut", framing="content-length"), noted=("CF507",)
     ),
     # It looks like the end
     "a body without length": finished(Answer(WHOLE, framing="close")),
     "a body without length, closed too early": truncated(Answer([HELLO], framing="close", ending="cut")),
+    "a body without length, closed inside an event": truncated(
+        Answer([HELLO, WORLD], framing="close", cut_at=len(HELLO) + 40)
+    ),
+    "a body without length, closed at once": empty(Answer([], framing="close", ending="cut")),
     "a last chunk that comes too early": truncated(Answer([HELLO])),
     "a last chunk at once": empty(Answer([])),
     "a declared length that is too small": truncated(
@@ -142,18 +165,21 @@ CASES = {
     # The framing is broken
     "a chunk's size that is no number": broken([HELLO, Raw(b"zz\r\n")], "Hello"),
     "a chunk's size that never ends": broken([HELLO, Raw(b"0" * 200_000)], "Hello"),
+    "another response in the middle": broken([HELLO, Raw(HEAD + b"\r\n")], "Hello"),
     "broken chunks after the finish reason": finished(
         Answer([*WHOLE[:4], Raw(b"zz\r\n")], ending="cut"), noted=("CF507",)
     ),
     # TLS
     "TLS": finished(Answer(WHOLE), tls=True),
     "TLS, closed between chunks": broken([HELLO], "Hello", tls=True),
+    "TLS, closed inside a chunk": broken([HELLO, Raw(b"ffff\r\n" + WORLD)], "Hello world", tls=True),
     "TLS, closed before the declared length": broken([HELLO], "Hello", tls=True, framing="content-length"),
     "TLS, closed after the finish reason": finished(Answer(WHOLE[:4], ending="cut"), noted=("CF507",), tls=True),
     "TLS, a body without length": finished(Answer(WHOLE, framing="close"), tls=True),
     "TLS, a body without length, closed too early": truncated(
         Answer([HELLO], framing="close", ending="cut"), tls=True
     ),
+    "TLS, a body without length, closed at once": empty(Answer([], framing="close", ending="cut"), tls=True),
     # What HTTP allows
     "204": empty(Answer([], 204)),
     "201": finished(Answer(WHOLE, 201)),
@@ -167,16 +193,27 @@ CASES = {
     # Compression
     "gzip": finished(Answer(WHOLE, encoding="gzip")),
     "gzip of declared length": finished(Answer(WHOLE, encoding="gzip", framing="content-length")),
+    "gzip without length": finished(Answer(WHOLE, encoding="gzip", framing="close")),
     "deflate": finished(Answer(WHOLE, encoding="deflate")),
     "gzip, closed between chunks": broken([HELLO, WORLD], "Hello", encoding="gzip", cut_at=gzip_size(HELLO)),
     "gzip, reset": reset([HELLO, WORLD], "Hello", encoding="gzip", cut_at=gzip_size(HELLO)),
+    "gzip, closed at once": broken([HELLO], encoding="gzip", cut_at=0),
     "gzip, cut between events": truncated(Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO))),
+    "gzip, cut inside an event": truncated(Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO) + 3)),
     "gzip, cut before its last bytes": truncated(
         Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO, WORLD)), "Hello world"
     ),
     "gzip, cut inside its header": empty(Answer([HELLO], encoding="gzip", cut_at=5)),
+    "gzip, cut at once": empty(Answer([HELLO], encoding="gzip", cut_at=0)),
+    "gzip without length, cut between events": truncated(
+        Answer([HELLO, WORLD], encoding="gzip", cut_at=gzip_size(HELLO), framing="close", ending="cut")
+    ),
     "gzip, cut after the finish reason": finished(
         Answer(WHOLE, encoding="gzip", cut_at=gzip_size(*WHOLE[:4])), noted=("CF501",)
+    ),
+    "deflate, cut inside its header": empty(Answer([HELLO], encoding="deflate", cut_at=1)),
+    "deflate, cut between events": truncated(
+        Answer([HELLO, WORLD], encoding="deflate", cut_at=gzip_size(HELLO) - 8)  # its header is 8 bytes shorter
     ),
     "garbage instead of gzip": undecodable([b"garbage"]),
     "an event stream that claims to be gzip": undecodable(WHOLE),
