@@ -11,20 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import PATIENCE
-from doctor_command import (
-    GOOD,
-    NAMES,
-    PARIS,
-    STOP,
-    Given,
-    called,
-    check_of,
-    doctor,
-    findings,
-    provider,
-    refusal,
-    text,
-)
+from doctor_command import GOOD, NAMES, PARIS, STOP, Given, called, check_of, doctor, findings, provider, refusal, text
 
 from chunkfold.testing import DONE, Answer, FakeProvider, ReceivedRequest, StreamBuilder, chunk, delta, fragment, usage
 from chunkfold.testing.received import read_request
@@ -118,8 +105,7 @@ def test_a_provider_that_does_not_let_go_of_what_was_left() -> None:
     assert found["text"]["result"] == "pass"
     assert found["early-close"]["result"] == "fail"
     assert re.fullmatch(
-        r"left after .* s; the provider stopped .* s later; the next request failed",
-        found["early-close"]["reason"],
+        r"left after .* s; the provider stopped .* s later; the next request failed", found["early-close"]["reason"]
     )
     assert "one stream at a time" in found["early-close"]["quote"]
 

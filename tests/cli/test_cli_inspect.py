@@ -24,17 +24,7 @@ from shared_data import shared_data
 from chunkfold import RULES, Rule, StreamEnd
 from chunkfold.cli.facts import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
-from chunkfold.testing import (
-    DONE,
-    HostileStream,
-    StreamBuilder,
-    choice,
-    chunk,
-    delta,
-    event,
-    fragment,
-    hostile_streams,
-)
+from chunkfold.testing import DONE, HostileStream, StreamBuilder, choice, chunk, delta, event, fragment, hostile_streams
 
 
 def objects(*arguments: str, body: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -442,10 +442,7 @@ def serving(recording: Recording, path: Path, *options: str) -> Iterator[tuple[s
 
 
 def record_again(url: str) -> tuple[Recording, ChatCompletionStream]:
-    with (
-        httpx.Client(**ALONE) as client,
-        client.stream("POST", url, json={}) as response,
-    ):
+    with httpx.Client(**ALONE) as client, client.stream("POST", url, json={}) as response:
         recorder = Recorder(response)
         with suppress(httpx.TransportError):
             for _ in recorder.iter_bytes():

@@ -404,10 +404,7 @@ CASES = {
     "error-empty-beside-choices": fine(*(body(HI, {**STOP, "error": value}) for value in ({}, "", []))),
     "error-null": fine(*(body(HI, {**STOP, "error": value}) for value in (None, False))),
     "error-type": failed(body(HI, {"type": "error", "message": "boom"}), error={"message": "boom"}),
-    "finish-error": failed(
-        *(body(HI, chunk({}, word)) for word in FAILED_WORDS),
-        has={"text": "Hi", OUTCOME: "error"},
-    ),
+    "finish-error": failed(*(body(HI, chunk({}, word)) for word in FAILED_WORDS), has={"text": "Hi", OUTCOME: "error"}),
     "finish-error-text": failed(
         body(HI, chunk({"content": '{"error":{"message":"boom","code":503}}'}, "error_finish")),
         error={"status_code": 503},
@@ -546,11 +543,7 @@ CASES = {
     ),
     "strict-at-the-end": disapproved(body(HI, STOP, done=False), error={"rule.id": "CF501"}),
     "strict-rules": case(
-        body(HI),
-        raises=InvalidStreamError,
-        end=StreamEnd.INVALID,
-        error={"rule.id": "CF502"},
-        strict=("CF502",),
+        body(HI), raises=InvalidStreamError, end=StreamEnd.INVALID, error={"rule.id": "CF502"}, strict=("CF502",)
     ),
     "strict-fault": interrupted([body(HI, done=False), FAULT], error={"__cause__": FAULT}, strict=True),
     # You
@@ -621,10 +614,7 @@ CASES = {
         json.dumps(HI).encode().join([body(chunk({"role": "assistant"}), done=False), b"\n\n"]) + body(STOP),
     ),
     "after-done": fine(body(HI, STOP) + body(chunk({"content": " again"})), body(HI, STOP) + b"data: oops\n\n"),
-    "full-message-beside": fine(
-        body(HI, chunk(choices=[BESIDE])),
-        has={"text": "Hi", "message.refusal": "no"},
-    ),
+    "full-message-beside": fine(body(HI, chunk(choices=[BESIDE])), has={"text": "Hi", "message.refusal": "no"}),
     "no-number": fine(
         body(HI, chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "logprobs": LOGPROBS}])),
         has={"text": "Hi", "choices.0.logprobs.content.0.logprob": -math.inf},

@@ -95,6 +95,10 @@ def test_what_must_come_is_said_in_any_form(completion: Any, fold: Any) -> None:
     assert_folds_to(HELLO.body, completion, fold=fold)
 
 
+def test_text_alone_is_that_of_choice_0() -> None:
+    assert_folds_to(TWO.body, "Hello")
+
+
 def in_openais_form(text: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, "tool_calls": None}
     return {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": None}
@@ -116,6 +120,10 @@ def says(result: Any) -> Callable[[bytes], Any]:
     return lambda _: result
 
 
+class MissingError(KeyError):
+    """An adapter's own."""
+
+
 RIGHT: dict[str, tuple[StreamBuilder, Callable[[bytes], Any]]] = {
     "a completion in OpenAI's form": (HELLO, says(in_openais_form("Hello"))),
     "text alone": (HELLO, says("Hello")),
@@ -128,6 +136,20 @@ RIGHT: dict[str, tuple[StreamBuilder, Callable[[bytes], Any]]] = {
     "an error in OpenAI's form": (OVERLOADED, says({"choices": [], "error": {"message": "Overloaded"}})),
     "an error of an object": (OVERLOADED, says(SimpleNamespace(text=None, tool_calls=None, error="Overloaded"))),
     "an error by the finish reason": (StreamBuilder().text("a").finish("ERROR"), says({"error": "ERROR", "text": "a"})),
+    **{
+        f"an error by the word {word}{form}": (OVERLOADED, says(result))
+        for word in ("error", "network_error", "insufficient_system_resource", "abort")
+        for form, result in {
+            "": {"text": "Hel", "finish_reason": word},
+            ", in OpenAI's form": {"choices": [a_choice("Hel", word)]},
+        }.items()
+    },
+    "a cut in OpenAI's form, without a finish reason": (CUT_OFF, says({"choices": [a_choice("Hello", None)]})),
+    "an error of one's own, whatever it inherits from": (OVERLOADED, raises_for_any(MissingError)),
+    **{
+        f"of two choices the first, as {type(result).__name__}": (TWO, says(result))
+        for result in ("Hello", {"text": "Hello"}, Reading(texts=("Hello",)))
+    },
     "usage that was not sent": (LONG, says({"text": "abcdefghij", "usage": {"prompt_tokens": 1}})),
     "usage with more in it": (
         USED,
@@ -142,13 +164,22 @@ def test_what_is_right(name: str) -> None:
     assert_folds_to(stream, fold=fold)
 
 
+TAKEN_FOR_WHOLE = "expected a refusal (cut), an answer came: 'Hello'"
 # A parser that is wrong, how the message begins, and the event that it points at.
 WRONG: dict[str, tuple[StreamBuilder, Callable[[bytes], Any], str, int]] = {
     "text alone": (HELLO, says("Help"), "text: expected 'Hello'\n      received 'Help'", 3),
     "lines split as by Python": (SEPARATED, splits_like_python, "expected an answer, it crashed: JSONDecodeError", 2),
     "lines split at NEL": (NEXT_LINE, splits_like_python, "expected an answer, it crashed: JSONDecodeError", 3),
     "an index that is ignored": (CALLS, ignores_the_index, "tool calls: expected (Call(name='get_weather'", 3),
-    "a cut": (CUT_OFF, takes_a_cut_for_whole, "expected a refusal (cut), an answer came: 'Hello'", 3),
+    "a cut": (CUT_OFF, takes_a_cut_for_whole, TAKEN_FOR_WHOLE, 3),
+    "a cut, as text alone": (CUT_OFF, says("Hello"), TAKEN_FOR_WHOLE, 3),
+    "a cut, with a word for an error": (CUT_OFF, says({"choices": [a_choice("Hello", "error")]}), TAKEN_FOR_WHOLE, 3),
+    "a cut, with nothing about its end": (
+        CUT_OFF,
+        says({"choices": [{"message": {"content": "Hello"}}]}),
+        TAKEN_FOR_WHOLE,
+        3,
+    ),
     "a cut taken for an error": (
         CUT_OFF,
         says(Reading(refused="no", ending="error")),
@@ -156,6 +187,15 @@ WRONG: dict[str, tuple[StreamBuilder, Callable[[bytes], Any], str, int]] = {
         3,
     ),
     "an error without what came": (OVERLOADED, says({"error": "no", "text": "He"}), "text: expected 'Hel'", 2),
+    **{
+        f"an error with the finish reason {word!r}": (
+            OVERLOADED,
+            says({"choices": [a_choice("Hel", word)]}),
+            "expected a refusal (overloaded), an answer came: 'Hel'",
+            3,
+        )
+        for word in (None, "", "stop")
+    },
     "a crash": (OVERLOADED, lambda _: {}["error"], "expected a refusal (overloaded), it crashed: KeyError: 'error'", 3),
     "an error that was none": (HELLO, says({"error": "no", "text": "Hello"}), "expected an answer, it was refused: no", 5),
     "a letter": (LONG, says("abXdefghij"), "text: expected 'abcdefghij'", 4),
@@ -175,6 +215,7 @@ WRONG: dict[str, tuple[StreamBuilder, Callable[[bytes], Any], str, int]] = {
         13,
     ),
     "reasoning that was not sent": (LONG, says({"text": "abcdefghij", "reasoning": "Hm"}), "reasoning: expected ''", 13),
+    "the text of the second choice alone": (TWO, says("Bye"), "text: expected 'Hello'", 2),
     "the text of another choice": (TWO, says(Reading(texts=("Hello", "Byz"))), "text: expected ('Hello', 'Bye')", 4),
     "a choice that is lost": (TWO, says({"choices": [a_choice("Hello")]}), "text: expected", 4),
     "usage": (USED, says({"text": "Hello", "usage": None}), "usage: expected {'prompt_tokens': 10", 5),
@@ -232,37 +273,11 @@ def test_long_events_are_shortened_and_control_characters_shown() -> None:
     assert max(map(len, message.splitlines())) < 300
 
 
-def test_an_error_wants_a_refusal_or_a_word_for_an_error() -> None:
-    for word in ("error", "network_error", "insufficient_system_resource", "abort"):
-        assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"choices": [a_choice("Hel", word)]})
-        assert_folds_to(OVERLOADED, fold=lambda _, word=word: {"text": "Hel", "finish_reason": word})
-    for word in (None, "", "stop"):
-        message = message_of(lambda word=word: assert_folds_to(OVERLOADED, fold=lambda _: {"choices": [a_choice("Hel", word)]}))  # fmt: skip
-        assert message.startswith("expected a refusal (overloaded), an answer came: 'Hel'")
-        assert marked(message) == ["3"]
-
-
-def test_a_cut_stream_wants_a_refusal_or_no_finish_reason() -> None:
-    assert_folds_to(CUT_OFF, fold=lambda _: {"choices": [a_choice("Hello", None)]})
-    for result in (
-        {"choices": [a_choice("Hello", "error")]},
-        {"choices": [{"message": {"content": "Hello"}}]},
-        "Hello",
-    ):
-        message = message_of(lambda result=result: assert_folds_to(CUT_OFF, fold=lambda _: result))
-        assert message.startswith("expected a refusal (cut), an answer came: 'Hello'")
-
-
-@pytest.mark.parametrize(
+@each_case(
     ("stream", "texts"),
     [
-        (HELLO, []),
-        (HELLO, ["Hello", ""]),
-        (HELLO, ["Hello", "Bye"]),
-        (TWO, []),
-        (TWO, ["Hello"]),
-        (TWO, ["Bye", "Hello"]),
-        (TWO, ["Hello", "Byz"]),
+        *((HELLO, texts) for texts in ([], ["Hello", ""], ["Hello", "Bye"])),
+        *((TWO, texts) for texts in ([], ["Hello"], ["Bye", "Hello"], ["Hello", "Byz"])),
     ],
 )
 def test_choices_that_are_lost_or_made_up_are_seen(stream: StreamBuilder, texts: list[str]) -> None:
@@ -270,13 +285,6 @@ def test_choices_that_are_lost_or_made_up_are_seen(stream: StreamBuilder, texts:
     assert message_of(lambda: assert_folds_to(stream, fold=lambda _: result)).startswith("text: expected")
     for said in (result, *([Reading(texts=tuple(texts))] if len(texts) > 1 else [])):
         assert message_of(lambda said=said: assert_folds_to(stream.body, said)).startswith("text: expected")
-
-
-def test_of_text_alone_choice_0_is_judged() -> None:
-    for result in ("Hello", {"text": "Hello"}, Reading(texts=("Hello",))):
-        assert_folds_to(TWO, fold=lambda _, result=result: result)
-    assert_folds_to(TWO.body, "Hello")
-    assert "text: expected" in message_of(lambda: assert_folds_to(TWO, fold=lambda _: "Bye"))
 
 
 @each_case(
@@ -432,11 +440,3 @@ def test_the_search_for_the_event_takes_few_tries() -> None:
     message = message_of(lambda: assert_folds_to(stream, fold=fold))
     assert marked(message) == ["1001"]
     assert tries < 20
-
-
-class MissingError(KeyError):
-    """An adapter's own."""
-
-
-def test_an_error_of_ones_own_is_one_whatever_it_inherits_from() -> None:
-    assert_folds_to(OVERLOADED, fold=raises_for_any(MissingError))

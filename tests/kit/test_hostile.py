@@ -128,6 +128,11 @@ def test_the_cases_of_abuse_are_bounded_and_can_be_left_out() -> None:
     assert [stream for stream in hostile_streams() if stream not in abuse] == [*hostile_streams(abuse=False)]
 
 
+def large(_: bytes) -> str:
+    held = [bytearray(1000) for _ in range(10_000)]
+    return "Hi" if held else ""
+
+
 def test_what_takes_too_long_or_too_much_memory_is_wrong() -> None:
     stream = replace(ANSWER, cost=Cost(seconds=0.2, megabytes=5))
 
@@ -136,10 +141,6 @@ def test_what_takes_too_long_or_too_much_memory_is_wrong() -> None:
         while time.process_time() < until:
             pass
         return "Hi"
-
-    def large(_: bytes) -> str:
-        held = [bytearray(1000) for _ in range(10_000)]
-        return "Hi" if held else ""
 
     def waits(_: bytes) -> str:
         time.sleep(0.3)
@@ -154,8 +155,7 @@ def test_what_takes_too_long_or_too_much_memory_is_wrong() -> None:
 def test_memory_is_measured_where_it_is_traced_already() -> None:
     tracemalloc.start()
     try:
-        stream = replace(ANSWER, cost=Cost(seconds=5, megabytes=5))
-        assert hold(lambda _: "Hi" if [bytearray(1000) for _ in range(10_000)] else "", [stream])[0].instead is not None
+        assert hold(large, [replace(ANSWER, cost=Cost(seconds=5, megabytes=5))])[0].instead is not None
         assert tracemalloc.is_tracing()
     finally:
         tracemalloc.stop()

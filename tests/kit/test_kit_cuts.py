@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -13,12 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsed_bodies import noted, parsed
 
-from chunkfold import ChatCompletionParser, ChatCompletionStream, StreamStalledError
 from chunkfold.testing import (
     DIALECTS,
     DONE,
-    Answer,
-    FakeResponse,
     ManualClock,
     StreamBuilder,
     bytewise,
@@ -107,11 +103,7 @@ def test_the_seed_is_that_of_the_random_ways() -> None:
 
 
 @given(
-    st.lists(st.binary(max_size=3), max_size=6),
-    st.floats(0, 100),
-    st.floats(0, 100),
-    st.floats(0, 1),
-    st.integers(),
+    st.lists(st.binary(max_size=3), max_size=6), st.floats(0, 100), st.floats(0, 100), st.floats(0, 1), st.integers()
 )
 def test_pauses_are_within_the_jitter(pieces: list[bytes], first: float, pace: float, jitter: float, seed: int) -> None:
     steps = paced(pieces, first=first, pace=pace, jitter=jitter, seed=seed)
@@ -181,44 +173,28 @@ def test_a_silence_shorter_than_any_keep_alive_is_kept(every: float) -> None:
     assert stalled([b"a"], 1, 3.0, keep_alive=b": ping\n\n", every=every) == [b"a", 3.0]
 
 
-@pytest.mark.parametrize(("silence", "ended_at", "text"), [(30.0, 10.0, "Hel"), (9.0, 9.0, "Hello")])
-def test_keep_alives_do_not_count_as_progress(silence: float, ended_at: float, text: str) -> None:
-    clock = ManualClock()
-    answer = Answer(stalled(HELLO, 2, silence, keep_alive=b": ping\n\n", every=1.0))
-    stream = ChatCompletionStream(
-        FakeResponse(answer, clock=clock, read_timeout=5.0), clock=clock, progress_timeout=9.5
-    )
-    with nullcontext() if text == "Hello" else pytest.raises(StreamStalledError):
-        stream.read()
-    assert (clock(), stream.snapshot.text) == (ended_at, text)
-
-
 # Bytes
 
 
-@each_case("dialect", sorted(DIALECTS.keys() - {"minimax-search"}))  # its first text is a tool's
-def test_bad_utf8_is_found_and_the_rest_is_kept(dialect: str) -> None:
-    body = StreamBuilder(dialect).text("Hel", "lo").finish().done().body
+TEXTS = {dialect: StreamBuilder(dialect).text("Hel", "lo") for dialect in DIALECTS if dialect != "minimax-search"}
+THOUGHTS = {dialect: StreamBuilder(dialect).reasoning("Hel", "lo") for dialect in ("deepseek", "sansa", "mistral")}
+
+
+@each_case(
+    ("stream", "what"),
+    [
+        *((stream, lambda snapshot: snapshot.text) for stream in TEXTS.values()),  # that of minimax-search is a tool's
+        *((stream, lambda snapshot: snapshot.reasoning) for stream in THOUGHTS.values()),
+        (StreamBuilder().tool_call("f", "Hello"), lambda snapshot: snapshot.tool_calls[0].arguments),
+    ],
+)
+def test_bad_utf8_is_put_into_the_first_text_of_any_kind(stream: StreamBuilder, what: Callable[[Any], str]) -> None:
+    body = stream.finish().done().body
     broken = with_bad_utf8(body)
     assert len(broken) == len(body) + 1
     parser = parsed(broken)
-    assert parser.completion().text == "\ufffdHello"
+    assert what(parser.completion()) == "\ufffdHello"
     assert "CF107" in noted(parser)
-
-
-@pytest.mark.parametrize(
-    ("stream", "what"),
-    [
-        (StreamBuilder("deepseek").reasoning("Hm").finish(), lambda parser: parser.snapshot.reasoning),
-        (StreamBuilder("sansa").reasoning("Hm").finish(), lambda parser: parser.snapshot.reasoning),
-        (StreamBuilder("mistral").reasoning("Hm").finish(), lambda parser: parser.snapshot.reasoning),
-        (StreamBuilder().tool_call("f", "Hm").finish(), lambda parser: parser.snapshot.tool_calls[0].arguments),
-    ],
-)
-def test_bad_utf8_is_put_into_whatever_text_there_is(
-    stream: StreamBuilder, what: Callable[[ChatCompletionParser], str]
-) -> None:
-    assert what(parsed(with_bad_utf8(stream.body))) == "\ufffdHm"
 
 
 def test_bad_utf8_may_stand_anywhere() -> None:

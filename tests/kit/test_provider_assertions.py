@@ -92,10 +92,7 @@ def test_the_message_lists_what_came_without_headers(provider: FakeProvider) -> 
             {"json": {"stream": True, "model": "other"}},
             [" <-- json: model: expected 'other', received 'm'", *[" <-- json: expected an object"] * 2],
         ),
-        (
-            {"json": {"n": 2}},
-            [" <-- json: n: expected 2, received none", *[" <-- json: expected an object"] * 2],
-        ),
+        ({"json": {"n": 2}}, [" <-- json: n: expected 2, received none", *[" <-- json: expected an object"] * 2]),
     ],
 )
 def test_the_message_says_why_a_request_does_not_match(
@@ -109,10 +106,7 @@ def test_the_message_says_why_a_request_does_not_match(
 
 
 def test_nothing_came() -> None:
-    with (
-        FakeProvider() as provider,
-        pytest.raises(AssertionError, match=r"expected 1, found 0; received: none$"),
-    ):
+    with FakeProvider() as provider, pytest.raises(AssertionError, match=r"expected 1, found 0; received: none$"):
         provider.assert_requested()
     assert provider.assert_requested(0) == []
 

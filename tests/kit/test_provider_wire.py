@@ -27,10 +27,7 @@ def test_pieces_arrive_as_written(library: Any) -> None:
 
 
 @pytest.mark.parametrize("framing", ["chunked", "content-length", "close"])
-@pytest.mark.parametrize(
-    ("ending", "error"),
-    [("end", None), ("cut", "RemoteProtocolError"), ("reset", "ReadError")],
-)
+@pytest.mark.parametrize(("ending", "error"), [("end", None), ("cut", "RemoteProtocolError"), ("reset", "ReadError")])
 def test_endings(library: Any, framing: Framing, ending: Ending, error: str | None) -> None:
     with FakeProvider(Answer([b"ab", b"c"], framing=framing, ending=ending)) as provider:
         if error is None or (framing, ending) == ("close", "cut"):

@@ -333,8 +333,6 @@ def test_payloads_become_events() -> None:
 
 @given(st.text(st.characters(), max_size=8))
 def test_half_a_surrogate_pair_is_escaped(text: str) -> None:
-    stream = StreamBuilder().text(text, "\ud83d", "\ude00")
-    assert read(stream.finish()).snapshot.text.endswith("😀")
     (first, *_) = decoded(event({"text": text}))
     assert json.loads(first.data) == {"text": text}
 

@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 from fronts import ASKED
-from kept_telemetry import (
-    HI,
-    REQUEST,
-    SPENT,
-    Telemetry,
-    consume,
-    kept_telemetry,
-    undisturbed,
-)
+from kept_telemetry import HI, REQUEST, SPENT, Telemetry, consume, kept_telemetry, undisturbed
 from made_streams import ERROR, STOP
 
 from chunkfold import ChatCompletionStream

@@ -70,11 +70,7 @@ BAD_REQUESTS: dict[str, list[tuple[dict[str, Any], int, str]]] = {
         ({"messages": "x"}, 400, "Expected 'messages' to be an array"),
         ({"temperature": "hot"}, 400, "type must be number, but is string"),
         ({"n": 20}, 400, "Field 'n': Value must be between 1 <= value <= 4"),
-        (
-            {"messages": [{"role": "user", "content": "?" * CONTEXT}]},
-            400,
-            f"available context size ({CONTEXT} tokens)",
-        ),
+        ({"messages": [{"role": "user", "content": "?" * CONTEXT}]}, 400, f"available context size ({CONTEXT} tokens)"),
     ],
     "mlx-lm": [
         ({"messages": "x"}, 400, "'str' object has no attribute 'get'"),
