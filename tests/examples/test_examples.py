@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cases import each_case
-from example_scripts import EXAMPLES, NEEDS, command, environment
+from example_scripts import EXAMPLES, NEEDS, ROOT, command, environment
 
 from chunkfold import APIStatusError, ParseError, StreamInterruptedError
 from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, fragment, json_answer
@@ -68,8 +68,10 @@ def said(*texts: str) -> StreamBuilder:
 @each_case("path", EXAMPLES.glob("[!_]*.py"))
 def test_each_is_short_and_says_what_it_shows(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
-    assert source.startswith('"""')
-    assert len(source.splitlines()) < (80 if path.stem.startswith("test_") else LONGEST)  # which pages quote
+    is_adapter = path.stem in NEEDS.keys() - {"ag_ui", "ai_sdk_ui", "resumable_relay"}
+    assert re.match(r'"""[^"]+\.\n\n[^"]+"""\n' if is_adapter else '"""', source)  # how to run it
+    assert len(source.splitlines()) < (80 if is_adapter or path.stem.startswith("test_") else LONGEST)  # pages quote it
+    assert not is_adapter or f"examples/{path.name}" in (ROOT / "docs" / "adapters.md").read_text("utf-8")
 
 
 # On their own

@@ -395,16 +395,9 @@ AFTER_OUTPUT: dict[str, Answer] = {
 
 @pytest.mark.parametrize("what", AFTER_OUTPUT)
 def test_after_output_another_provider_goes_on(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text, shown, asked = fall_back([AFTER_OUTPUT[what]], [BEFORE_OUTPUT["503"], REST], capsys)
+    text, shown, asked = fall_back([BEFORE_OUTPUT["503"], AFTER_OUTPUT[what]], [BEFORE_OUTPUT["503"], REST], capsys)
     assert text == shown == "One, two, three, four."
     assert asked == [[*QUESTION, {"role": "assistant", "content": "One, two, "}]] * 2
-
-
-def test_all_that_can_happen_before_and_after_output_gives_one_text(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ("429 and how long to wait", "a keep-alive and a reset", "an error in the stream")
-    text, shown, asked = fall_back([*(BEFORE_OUTPUT[name] for name in names), AFTER_OUTPUT["cut"]], [REST], capsys)
-    assert text == shown == "One, two, three, four."
-    assert asked == [[*QUESTION, {"role": "assistant", "content": "One, two, "}]]
 
 
 @pytest.mark.parametrize(

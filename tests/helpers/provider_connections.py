@@ -52,9 +52,7 @@ class Certificate:
 
     def connect(self, provider: FakeProvider) -> ssl.SSLSocket:
         """A client that tells TLS's closing alert from a connection that just ends."""
-        return self.client.wrap_socket(
-            connect(provider), server_hostname="127.0.0.1", suppress_ragged_eofs=False
-        )  # fmt: skip
+        return self.client.wrap_socket(connect(provider), server_hostname="127.0.0.1", suppress_ragged_eofs=False)
 
 
 @pytest.fixture(name="certificate", scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from broken_parsers import CALLS, CUT_OFF, HELLO, OVERLOADED, marked, message_of, parse, raises_for_any, right
+from broken_parsers import CUT_OFF, HELLO, OVERLOADED, marked, message_of, parse, raises_for_any, right
 
 from chunkfold.testing import (
     DONE,
@@ -76,11 +76,6 @@ def test_the_search_for_the_cut_takes_few_tries() -> None:
 def test_where_no_cut_alone_is_enough_those_that_are_are_told() -> None:
     message = message_of(lambda: assert_same_however_cut(HELLO, fold_reads=lambda reads: len(reads) > 100))
     assert "the cuts up to byte 100 are enough" in message
-
-
-@pytest.mark.parametrize("stream", [HELLO, CALLS, OVERLOADED, CUT_OFF], ids=repr)
-def test_a_parser_that_waits_for_whole_lines_passes(stream: StreamBuilder) -> None:
-    assert_same_however_cut(stream, fold_reads=lambda reads: right(b"".join(reads)))
 
 
 def test_a_parser_that_decodes_each_read_fails_inside_of_a_character() -> None:

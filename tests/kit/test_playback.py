@@ -275,14 +275,6 @@ def test_a_transport_needs_an_answer() -> None:
         mock_transport()
 
 
-def test_reads_of_a_client_are_as_the_pieces_are(library: ModuleType) -> None:
-    client = library.Client(transport=mock_transport(Answer(READS), library=library))
-    with client.stream("POST", URL) as response:
-        assert list(response.iter_bytes()) == READS
-    with client.stream("POST", URL) as response:
-        assert list(response.iter_raw()) == READS
-
-
 # respx
 
 

@@ -170,9 +170,7 @@ def test_requests_are_recorded(library: Any) -> None:
         client.post(f"{provider.url}?api-version=1", headers=headers, json={"model": "m"})
         client.post(provider.url, content=iter([b'{"model"', b"", b':"n"}']))
     first, second = provider.requests
-    assert (first.method, first.path, first.query) == (
-        "POST", "/v1/chat/completions", "api-version=1",
-    )  # fmt: skip
+    assert (first.method, first.path, first.query) == ("POST", "/v1/chat/completions", "api-version=1")
     assert first.headers["x-twice"] == "1, 2"
     assert first.headers["content-length"] == str(len(first.body))
     assert second.headers["transfer-encoding"] == "chunked"

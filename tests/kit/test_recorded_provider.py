@@ -257,21 +257,14 @@ def test_wrong_arguments_are_refused(
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_was_refused_is_not_recorded_and_told_of_at_the_end(tmp_path: Path, status: int) -> None:
-    with FakeProvider(error_answer(status, "Wrong key.")) as upstream:
+def test_a_key_that_was_refused_is_told_of_at_the_end_and_recorded_is_what_follows(tmp_path: Path, status: int) -> None:
+    with FakeProvider(error_answer(status, "Wrong key."), HELLO, MODELS) as upstream:
         provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
         words = rf"the provider refused the key \({status}\): nothing was recorded"
         with pytest.raises(PermissionError, match=words), provider:
-            response = asked(provider)
-    assert (response.status_code, response.json()["error"]["message"]) == (status, "Wrong key.")
-    assert files(tmp_path) == []
-
-
-def test_what_follows_a_refused_key_is_recorded_from_one_on(tmp_path: Path) -> None:
-    with FakeProvider(error_answer(401, "Wrong key."), HELLO, MODELS) as upstream:
-        provider = RecordedProvider(upstream.base_url, tmp_path, record="new")
-        with pytest.raises(PermissionError), provider:
-            assert [asked(provider).status_code for _ in range(3)] == [401, 200, 200]
+            refused, *others = (asked(provider) for _ in range(3))
+    assert (refused.status_code, refused.json()["error"]["message"]) == (status, "Wrong key.")
+    assert [response.status_code for response in others] == [200, 200]
     assert files(tmp_path) == ["1.jsonl", "2.jsonl"]
     with RecordedProvider(NOWHERE, tmp_path) as provider:
         assert asked(provider).content == HELLO.body

@@ -30,6 +30,7 @@ from chunkfold.testing import (
     assert_folds_to,
     builder,
     event,
+    paced,
     sse,
 )
 from chunkfold.testing.error_shapes import ErrorShape
@@ -274,8 +275,8 @@ def test_its_answer_is_paced() -> None:
     assert stream.answer(first=2.0, pace=0.5, status=201, ending="cut") == Answer(
         [2.0, role, 0.5, text], 201, ending="cut"
     )
-    same_seed = {"pace": 1.0, "jitter": 0.5, "seed": 3}
-    assert hello("qwen").answer(**same_seed) == hello("qwen").answer(**same_seed)
+    jittered = {"pace": 1.0, "jitter": 0.5, "seed": 3}
+    assert stream.answer(**jittered) == Answer(paced(stream.events, **jittered))
 
 
 # What is refused

@@ -10,7 +10,7 @@ from cases import each_case
 
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.report import motion
-from chunkfold.testing import DONE, StreamBuilder, sse
+from chunkfold.testing import StreamBuilder, delta, sse
 
 DOCS = Path(__file__).parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -75,41 +75,50 @@ def test_the_second_stream_follows_the_first() -> None:
     ]
 
 
-def test_a_stream_ends_as_it_was_recorded() -> None:
-    left = motion([recording(StreamBuilder().text("left"), end="left")])
-    assert texts(left, "bad") == ["end: closed", "completion() raises IncompleteStreamError; the text so far is kept"]
-    stalled = replace(recording(StreamBuilder().text("late").comment(), end="left"), progress_timeout=0.5)
-    assert texts(motion([stalled]), "bad")[0] == "end: stalled"
+LATE = StreamBuilder().text("late").comment()
 
 
-def test_calls_that_come_in_turns_have_a_row_each() -> None:
-    stream = StreamBuilder().tool_calls(["weather", '{"a":', "1}"], ["time", '{"b":', "2}"]).finish().done()
-    assert rows_of(stream, "call") == ['weather {"a":1}', 'time {"b":2}']
+@each_case(
+    ("recorded", "end", "error"),
+    [
+        (recording(LATE, end="left"), "closed", "IncompleteStreamError"),
+        (replace(recording(LATE, end="left"), progress_timeout=0.5), "stalled", "StreamStalledError"),
+        (recording(StreamBuilder().done()), "empty", "IncompleteStreamError"),
+    ],
+)
+def test_a_stream_ends_as_it_was_recorded(recorded: Recording, end: str, error: str) -> None:
+    verdict = f"completion() raises {error}; the text so far is kept"
+    assert texts(motion([recorded]), "bad") == [f"end: {end}", verdict]
 
 
-def test_choices_that_come_in_turns_have_a_row_each() -> None:
-    stream = StreamBuilder().text("Hel").text("Hal", choice=1).text("lo").text("lo", choice=1)
-    assert rows_of(stream.finish().finish(choice=1).done(), "text") == ["Hello", "Hallo"]
+SPOKEN = ({"id": "audio_1", "transcript": "Good "}, {"data": "aGk="}, {"transcript": "morning."})
+ROWS: dict[str, tuple[StreamBuilder, str, list[str]]] = {
+    "calls that come in turns": (
+        StreamBuilder().tool_calls(["weather", '{"a":', "1}"], ["time", '{"b":', "2}"]),
+        "call",
+        ['weather {"a":1}', 'time {"b":2}'],
+    ),
+    "choices that come in turns": (
+        StreamBuilder().text("Hel").text("Hal", choice=1).text("lo").text("lo", choice=1).finish(choice=1),
+        "text",
+        ["Hello", "Hallo"],
+    ),
+    "a refusal": (StreamBuilder().refusal("I can", "not."), "text", ["I cannot."]),
+    "the transcript of spoken output": (
+        StreamBuilder().raw(b"".join(delta(audio=piece) for piece in SPOKEN)),
+        "text",
+        ["Good morning."],
+    ),
+}
 
 
-def test_a_refusal_is_shown() -> None:
-    assert rows_of(StreamBuilder().refusal("I can", "not.").finish().done(), "text") == ["I cannot."]
-
-
-def test_the_transcript_of_spoken_output_is_shown() -> None:
-    pieces = ({"id": "audio_1", "transcript": "Good "}, {"data": "aGk="}, {"transcript": "morning."})
-    spoken = StreamBuilder()
-    for piece in pieces:
-        spoken = spoken.event({"choices": [{"index": 0, "delta": {"audio": piece}}]})
-    assert rows_of(spoken.finish().done(), "text") == ["Good morning."]
-
-
-def rows_of(stream: StreamBuilder, kind: str) -> list[str]:
-    rows: dict[str, str] = {}
-    for text in drawn(motion([recording(stream)])):
+@each_case(("stream", "kind", "rows"), ROWS.values(), ids=ROWS)
+def test_what_goes_on_stays_in_its_row(stream: StreamBuilder, kind: str, rows: list[str]) -> None:
+    found: dict[str, str] = {}
+    for text in drawn(motion([recording(stream.finish().done())])):
         if text.get("class", "").startswith(kind):
-            rows[text.get("y", "")] = rows.get(text.get("y", ""), "") + (text.text or "")
-    return list(rows.values())
+            found[text.get("y", "")] = found.get(text.get("y", ""), "") + (text.text or "")
+    assert list(found.values()) == rows
 
 
 def test_frames_move_up_when_there_are_many() -> None:
@@ -174,10 +183,6 @@ def test_a_body_without_times_is_there_at_once() -> None:
 def test_there_must_be_something_to_show(recordings: list[Recording], speed: float) -> None:
     with pytest.raises(ValueError, match="expected one or more recordings and a speed above 0"):
         motion(recordings, speed=speed)
-
-
-def test_a_stream_without_anything() -> None:
-    assert texts(motion([Recording((RecordedRead(1.0, DONE),))]), "bad")[0] == "end: empty"
 
 
 def test_the_picture_of_the_docs_is_up_to_date() -> None:
