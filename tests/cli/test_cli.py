@@ -33,7 +33,7 @@ from command_line import (
 from chunkfold.cli.answer_view import LiveView
 from chunkfold.cli.app import chunkfold
 from chunkfold.cli.demo import scripted_answers
-from chunkfold.cli.safe import harmless, one_line
+from chunkfold.cli.safe import harmless, json_line, one_line
 from chunkfold.cli.tail import Call
 from chunkfold.testing import Answer, FakeProvider, StreamBuilder, delta
 
@@ -348,15 +348,17 @@ def test_without_something_else_the_error_stays_what_it_is() -> None:
 
 EVIL = "a\x1b[2Jb\x07\x9b1m\u202e\ud800\r"
 EVIL_SHOWN = r"a\x1b[2Jb\x07\x9b1m\u202e\ud800"
+ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def test_control_characters_are_made_visible() -> None:
     assert harmless(f"{EVIL}\n\té") == f"{EVIL_SHOWN}\n\té"
     assert one_line(f"{EVIL}\n\té") == rf"{EVIL_SHOWN}\n\té"
     everything = "".join(map(chr, range(0x3000)))
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", harmless(everything))
+    assert json.loads(json_line({"a": everything})) == {"a": everything}
+    assert not ACTING.search(re.sub("[\t\n]", "", harmless(everything)))
+    assert not ACTING.search(one_line(everything) + json_line(everything))
     assert one_line(everything).isascii() is False
-    assert "\n" not in one_line(everything)
 
 
 def test_open_calls_fill_in_below_the_text() -> None:

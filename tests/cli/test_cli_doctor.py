@@ -42,10 +42,7 @@ def test_a_good_provider_passes_every_check() -> None:
     assert [line.split(":")[0] for line in result.stdout.splitlines() if line.startswith("- ")][4:] == [
         f"- {name}" for name in NAMES
     ]
-    assert (len(requests), connections) == (
-        14,
-        len(NAMES) + 1,
-    )  # one for each check, and one after the one that is left
+    assert (len(requests), connections) == (14, len(NAMES) + 1)  # one for each check, one after that which is left
     assert all(request.json["max_tokens"] <= 256 and request.json["stream"] is True for request in requests)
     assert {request.json["model"] for request in requests} == {"some-model", WRONG_MODEL}
     assert [number for number, request in enumerate(requests) if request.client_left] == [10]

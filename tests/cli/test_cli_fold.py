@@ -128,27 +128,21 @@ def test_the_number_of_processes_changes_nothing(tmp_path: Path, monkeypatch: py
 def test_what_cannot_be_read_does_not_stop_the_rest(folder: Path) -> None:
     (folder / "empty").mkdir()
     (folder / "damaged.jsonl").write_bytes(RESET.dumps().replace(b'"end"', b'"and'))
-    (folder / "newer.jsonl").write_bytes(b'{"chunkfold_recording":9}\n')
     too_long = "x" * 5000  # which no file can have as its name
-    names = ["missing", "empty", "damaged.jsonl", "newer.jsonl", too_long, "a.sse"]
+    names = ["missing", "empty", "damaged.jsonl", too_long, "a.sse"]
     output, errors, code = fold_files("--json", "--jobs", "1", *names)
     *bad, good = lines_of(output)
     assert code == 1
     assert [(line["file"], line["end"], line["completion"], line["snapshot"]) for line in bad] == [
         (name, None, None, None) for name in names[:-1]
     ]
-    assert [line["error"]["type"] for line in bad] == [
-        "FileNotFoundError",
-        "IsADirectoryError",
-        "ValueError",
-        "ValueError",
-        "OSError",
-    ]
+    types = ["FileNotFoundError", "IsADirectoryError", "ValueError", "OSError"]
+    assert [line["error"]["type"] for line in bad] == types
     assert bad[0]["error"] == error_object(Problem("FileNotFoundError", "No such file or directory"))
     assert bad[1]["error"]["message"] == "a folder without files"
     assert "line 3" in bad[2]["error"]["message"]
     assert good["end"] == "finished"
-    assert "unreadable       5" in errors
+    assert "unreadable       4" in errors
 
 
 def test_a_folder_stands_for_the_files_in_it(folder: Path) -> None:

@@ -21,7 +21,7 @@ from parsed_bodies import parsed
 from recorded_streams import recorded_reads
 from shared_data import shared_data
 
-from chunkfold import RULES, Rule, StreamEnd
+from chunkfold import RULES, StreamEnd
 from chunkfold.cli.facts import EXIT_CODES
 from chunkfold.cli.frames import Frame, Inspection, Kind
 from chunkfold.testing import DONE, HostileStream, StreamBuilder, choice, chunk, delta, event, fragment, hostile_streams
@@ -227,15 +227,6 @@ STREAMS = hostile_streams(abuse=False)  # of a frame with hundreds of additions 
 @each_case("stream", STREAMS, ids=[stream.name for stream in STREAMS])
 def test_hostile_streams_show_the_rules_of_the_parser(stream: HostileStream) -> None:
     check_against_the_parser(stream.body)
-
-
-# A body alone shows neither that one choice was requested nor that the transport failed.
-NOT_OF_A_BODY = {"CF221", "CF507"}
-
-
-@each_case("rule", [rule for rule in RULES if rule.id not in NOT_OF_A_BODY], ids=lambda rule: rule.id)
-def test_each_rule_is_explained(rule: Rule) -> None:
-    assert f"\n{rule} (" in inspect("-", "--rules", body=rule.example).stdout
 
 
 @pytest.mark.parametrize("largest", [16, pytest.param(1, marks=pytest.mark.slow)])

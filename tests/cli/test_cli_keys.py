@@ -14,7 +14,7 @@ from command_line import on_a_terminal, run
 from chunkfold import ChatCompletionParser
 from chunkfold.cli.answer_view import AnswerView
 from chunkfold.cli.painter import Painter
-from chunkfold.cli.safe import Secrets, SecretsInPieces, json_line
+from chunkfold.cli.safe import Secrets, SecretsInPieces
 from chunkfold.testing import (
     DONE,
     Answer,
@@ -154,10 +154,3 @@ def test_secrets_in_pieces_are_found_at_every_cut() -> None:
         assert shown + pieces.rest() == expected
     nothing = SecretsInPieces(Secrets())
     assert nothing.hide("abc") + nothing.rest() == "abc"
-
-
-def test_json_line_is_json_that_does_nothing_to_a_terminal() -> None:
-    everything = "".join(map(chr, range(0x3000)))
-    line = json_line({"a": everything})
-    assert json.loads(line) == {"a": everything}
-    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", line)

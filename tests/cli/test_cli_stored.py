@@ -55,11 +55,8 @@ def test_a_url_of_a_compressed_file() -> None:
         for is_timed in (False, True):
             *_, last = run("inspect", "--json", provider.url).stdout.splitlines()
             verdict: Any = json.loads(last)["verdict"]
-            assert (verdict["end"], verdict["bytes"], verdict["timing"] is not None) == (
-                "finished",
-                len(BODY),
-                is_timed,
-            )
+            told = verdict["end"], verdict["bytes"], verdict["timing"] is not None
+            assert told == ("finished", len(BODY), is_timed)
 
 
 def test_what_is_damaged_or_missing_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
