@@ -91,17 +91,11 @@ def test_a_response_says_what_was_said(answer: Any) -> None:
     assert (stream.read().text, stream.end) == ("Hello", "finished")
 
 
-async def test_reads_are_as_the_pieces_are() -> None:
-    assert list(FakeResponse(Answer(READS)).iter_bytes()) == READS
-    assert [data async for data in FakeResponse(Answer(READS)).aiter_bytes()] == READS
-    assert list(FakeResponse(Answer([b"", *READS, b""])).iter_bytes()) == READS
-
-
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-@pytest.mark.parametrize("pieces", [HELLO.events, READS, bytewise(HELLO.body)], ids=["events", "cut", "byte by byte"])
-async def test_what_is_compressed_is_decoded(encoding: Any, pieces: list[bytes]) -> None:
-    response = FakeResponse(Answer(pieces, encoding=encoding))
-    assert response.headers["content-encoding"] == encoding
+@each_case("encoding", ["identity", "gzip", "deflate"])
+@each_case("pieces", [HELLO.events, READS, bytewise(HELLO.body)], ids=["events", "cut", "byte by byte"])
+async def test_reads_are_as_the_pieces_are(encoding: Any, pieces: list[bytes]) -> None:
+    response = FakeResponse(Answer([b"", *pieces, b""], encoding=encoding))
+    assert response.headers.get("content-encoding", "identity") == encoding
     assert list(response.iter_bytes()) == pieces
     assert [data async for data in response.aiter_bytes()] == pieces
 
@@ -215,9 +209,7 @@ def test_a_body_compressed_by_the_test_is_decoded(body: bytes, encoding: str) ->
     """As a client of a real server does: it knows the header alone."""
     answer = Answer(body, headers={"Content-Encoding": encoding})
     with FakeProvider(answer) as provider:
-        assert httpx.get(provider.url).content == HELLO.body
-    assert FakeResponse(answer).read() == HELLO.body
-    assert ChatCompletionStream(FakeResponse(answer)).read().text == "Hello"
+        assert httpx.get(provider.url).content == FakeResponse(answer).read() == HELLO.body
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate"])
