@@ -127,7 +127,6 @@ def test_record_to_standard_output(output: Path) -> None:
 SAID = StreamBuilder().text("Hello")
 ENDINGS: dict[str, tuple[Answer | StreamBuilder, int, str, str]] = {
     "whole": (SAID.finish().done(), 0, "finished", ""),
-    "no [DONE]": (SAID.finish(), 0, "finished", ""),
     "no finish reason": (SAID.done(), 0, "done", ""),
     "an error": (SAID.error(EVIL), 3, "failed", f"Error: the provider reported an error: {EVIL_SHOWN}"),
     "a refusal": (json_answer({"error": {"message": "no"}}, 429), 3, "failed", "Error: HTTP 429: no"),

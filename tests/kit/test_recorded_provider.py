@@ -52,8 +52,6 @@ def files(folder: Path) -> list[str]:
         (HELLO, 200),
         (Answer(cut(HELLO.body, 1, 50, 700)), 200),
         (HELLO.answer(encoding="gzip"), 200),
-        (Answer(HELLO.body, framing="content-length"), 200),
-        (Answer(HELLO.body, framing="close"), 200),
         (StreamBuilder().text("Hi").error("overloaded", code=503), 200),
         (MODELS, 200),
         (OVERLOADED, 429),

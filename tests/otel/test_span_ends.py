@@ -31,7 +31,6 @@ nothing_failed = undisturbed
 RESET = httpx.ReadError("reset")
 ENDS: dict[str, tuple[list[bytes | Exception], StreamEnd, str | None, tuple[str, ...]]] = {
     "finished": ([HI, STOP, DONE], StreamEnd.FINISHED, None, ("stop",)),
-    "finished, then a reset": ([HI, STOP, RESET], StreamEnd.FINISHED, None, ("stop",)),
     "done without a finish reason": ([HI, DONE], StreamEnd.DONE, None, ("error",)),
     "empty": ([DONE], StreamEnd.EMPTY, "IncompleteStreamError", ("error",)),
     "no bytes at all": ([], StreamEnd.EMPTY, "IncompleteStreamError", ("error",)),

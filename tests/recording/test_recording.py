@@ -31,7 +31,6 @@ from made_streams import CUTS, STOP, STREAMS, Stream
 from measured_memory import traced
 from recorded_streams import (
     HELLO,
-    HTML,
     WHOLE,
     WORLD,
     Live,
@@ -59,7 +58,6 @@ from chunkfold.testing import (
     FakeProvider,
     FakeResponse,
     ManualClock,
-    Raw,
     StreamBuilder,
     cut_randomly,
     hostile_streams,
@@ -127,9 +125,6 @@ FAULTS = {
     "it is reset": Fault(Answer([HELLO, MOMENT], ending="reset"), StreamEnd.INTERRUPTED, "error", "ReadError"),
     "silence": Fault(Answer([HELLO], ending="open"), StreamEnd.INTERRUPTED, "error", "ReadTimeout"),
     "silence from the start": Fault(Answer([], ending="open"), StreamEnd.INTERRUPTED, "error", "ReadTimeout"),
-    "a chunk with a bad size": Fault(
-        Answer([HELLO, Raw(b"zz\r\n")], ending="cut"), StreamEnd.INTERRUPTED, "error", "RemoteProtocolError"
-    ),
     "a reset after the finish reason": Fault(
         Answer([HELLO, STOP, MOMENT], ending="reset"), StreamEnd.FINISHED, "error", "ReadError"
     ),
@@ -142,7 +137,6 @@ FAULTS = {
         Answer([b'{"error":', MOMENT], 500, ending="cut"), StreamEnd.FAILED, "error", "RemoteProtocolError"
     ),
     "an error with status 200": Fault(json_answer(ERROR, 200, HINTS), StreamEnd.FAILED),
-    "HTML": Fault(Answer(HTML, 502, {"content-type": "text/html"}), StreamEnd.FAILED),
     "no chunk": Fault(Answer([HELLO, b"data: oops\n\n", WORLD]), StreamEnd.INVALID, "left"),
 }
 
