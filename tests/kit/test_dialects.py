@@ -144,11 +144,6 @@ def test_a_dialect_of_ones_own() -> None:
 # Traits of a provider
 
 
-def same(body: bytes, stream: StreamBuilder, *traits: str) -> None:
-    real, ours = Traits(body), Traits(stream.body)
-    assert {name: getattr(ours, name) for name in traits} == {name: getattr(real, name) for name in traits}
-
-
 SAID = {
     "text": StreamBuilder().text("a", "b", "c").finish().done(),
     "reasoning": StreamBuilder().reasoning("a", "b").text("c").finish().done(),
@@ -158,6 +153,12 @@ SAID = {
     "error": StreamBuilder().text("a", "b", "c").error("no", code="c", type="t").done(),
 }
 ALL = ("open_finish_reason", "usage", "reasoning", "fragments", "finish_lacks", "finish_object", "messages", "is_done")
+
+
+def assert_same_traits(body: bytes, dialect: str, kind: str, traits: tuple[str, ...]) -> None:
+    stream = SAID[kind].in_dialect(dialect)
+    real, ours = Traits(body), Traits((stream.usage(9, 3) if b'"usage"' in body else stream).body)
+    assert {name: getattr(ours, name) for name in traits} == {name: getattr(real, name) for name in traits}
 
 
 GOLDEN = {
@@ -174,10 +175,8 @@ GOLDEN = {
 
 @each_case(("case", "traits"), [(case, traits) for traits, cases in GOLDEN.items() for case in cases.split()])
 def test_a_dialect_has_the_traits_of_its_golden_bodies(case: str, traits: tuple[str, ...]) -> None:
-    body = golden(case)
     provider, _, kind = case.partition("/")
-    stream = SAID[kind.removesuffix("_on_finish")].in_dialect(provider)
-    same(body, stream.usage(9, 3) if b'"usage"' in body else stream, *traits)
+    assert_same_traits(golden(case), provider, kind.removesuffix("_on_finish"), traits)
 
 
 RECORDED = [
@@ -211,9 +210,7 @@ def recorded(name: str) -> bytes:
 
 @each_case(("name", "kind", "traits"), RECORDED, ids=[name for name, _, _ in RECORDED])
 def test_a_dialect_has_the_traits_of_recordings(name: str, kind: str, traits: tuple[str, ...]) -> None:
-    body = recorded(name)
-    stream = SAID[kind].in_dialect(name.partition("__")[0])
-    same(body, stream.usage(9, 3) if b'"usage"' in body else stream, *traits)
+    assert_same_traits(recorded(name), name.partition("__")[0], kind, traits)
 
 
 def test_groq_names_its_request_first_and_says_usage_twice() -> None:

@@ -1,7 +1,6 @@
 """Cuts, pauses and faults: the bytes stay what they were, unless a fault is what was asked for, and time is exact."""
 
 import math
-import re
 from collections.abc import Callable, Iterable
 from itertools import accumulate, pairwise
 from typing import Any
@@ -138,10 +137,6 @@ def test_a_clock_passes_only_when_it_is_told_to() -> None:
     assert clock() == clock() == 5.0
     clock.advance(0.25)
     assert clock() == 5.25
-    for seconds in (-1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match=f"seconds: expected a finite number of 0 or more, received {seconds}"):
-            clock.advance(seconds)
-    assert clock() == 5.25
 
 
 # Silence
@@ -196,11 +191,6 @@ def test_bad_utf8_is_put_into_the_first_text_of_any_kind(stream: StreamBuilder, 
 def test_bad_utf8_may_stand_anywhere() -> None:
     assert with_bad_utf8(b"abc", 0) == b"\xffabc"
     assert with_bad_utf8(b"abc", 3) == b"abc\xff"
-    for at in (-1, 4):
-        with pytest.raises(ValueError, match=f"at: expected 0 to 3, received {at}"):
-            with_bad_utf8(b"abc", at)
-    with pytest.raises(ValueError, match="body: expected a text that is not empty, found none"):
-        with_bad_utf8(StreamBuilder().finish().done().body)
 
 
 @each_case("line_end", [b"\n", b"\r\n", b"\r"])
@@ -221,10 +211,7 @@ def test_a_stream_without_done_is_complete_all_the_same(dialect: str) -> None:
     assert "CF501" in noted(parser)
 
 
-@pytest.mark.parametrize("body", [b"", HELLO.body.replace(DONE, b""), b'data: {"content":"data: [DONE]"}\n\n'])
-def test_there_must_be_one_to_take_out(body: bytes) -> None:
-    with pytest.raises(ValueError, match=re.escape("body: expected an event [DONE], found none")):
-        without_done(body)
+WITHOUT_DONE = [b"", HELLO.body.replace(DONE, b""), b'data: {"content":"data: [DONE]"}\n\n']
 
 
 @each_case(
@@ -234,6 +221,20 @@ def test_there_must_be_one_to_take_out(body: bytes) -> None:
         (lambda: cut(b"abc", 1, -4), "places: expected -3 to 3, received -4"),
         (lambda: cut_every(b"abc", 0), "size: expected 1 or more, received 0"),
         (lambda: cut_randomly(b"abc", reads=0), "reads: expected 1 or more, received 0"),
+        (lambda: with_bad_utf8(b"abc", -1), "at: expected 0 to 3, received -1"),
+        (lambda: with_bad_utf8(b"abc", 4), "at: expected 0 to 3, received 4"),
+        (lambda: with_bad_utf8(StreamBuilder().finish().done()), "body: expected a text that is not empty, found none"),
+        *(
+            (lambda body=body: without_done(body), r"body: expected an event \[DONE\], found none")
+            for body in WITHOUT_DONE
+        ),
+        *(
+            (
+                lambda time=time: ManualClock(5.0).advance(time),
+                f"seconds: expected a finite number of 0 or more, received {time}",
+            )
+            for time in (-1.0, math.inf, math.nan)
+        ),
         (lambda: paced([b"a"], first=-1.0), "first: expected seconds, 0 or more, received -1.0"),
         (lambda: paced([b"a"], pace=math.nan), "pace: expected seconds, 0 or more, received nan"),
         (lambda: paced([b"a"], jitter=1.1), "jitter: expected a share from 0 to 1, received 1.1"),

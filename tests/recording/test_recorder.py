@@ -284,20 +284,13 @@ async def test_another_task_closes(library: Any, anyio_backend: Any) -> None:
     assert told(replay(live.stored)) == told(live.stream)
 
 
-def test_what_a_transport_raises_when_it_is_closed_is_no_news() -> None:
-    recorder = Recorder(FakeResponse(Answer([HELLO], ending="reset")))
+def test_of_a_response_that_was_closed_nothing_more_is_taken_neither_reads_nor_errors() -> None:
+    recorder = Recorder(FakeResponse(Answer([HELLO, WORLD], ending="reset")))
     reads = recorder.iter_bytes()
     next(reads)
     recorder.close()
+    assert next(reads) == WORLD
     with pytest.raises(ConnectionError):
         next(reads)
-    assert (recorder.recording.end, recorder.recording.error) == ("left", "")
-
-
-def test_what_comes_after_the_end_is_not_taken() -> None:
-    recorder = Recorder(FakeResponse(Answer([HELLO, WORLD])))
-    reads = recorder.iter_bytes()
-    next(reads)
-    recorder.close()
-    assert list(reads) == [WORLD]
-    assert recorder.recording.body == HELLO
+    recorded = recorder.recording
+    assert (recorded.body, recorded.end, recorded.error) == (HELLO, "left", "")
