@@ -243,12 +243,6 @@ def test_what_is_wrong_is_told_with_the_event_that_brought_it(name: str) -> None
     assert len(offsets) <= 5
 
 
-def test_the_openai_sdks_completion_is_one() -> None:
-    chat = pytest.importorskip("openai.types.chat")
-    completion = chat.ChatCompletion.model_construct(**in_openais_form("Hello"))
-    assert_folds_to(HELLO, fold=lambda _: completion)
-
-
 def test_the_events_around_are_counted() -> None:
     message = message_of(lambda: assert_folds_to(LONG, fold=lambda _: "abcdXfghij"))
     assert re.findall(r"^ +\.\.\. (\d+) (\w+)$", message, re.MULTILINE) == [("3", "before"), ("5", "after")]

@@ -202,15 +202,6 @@ def test_the_done_is_taken_out_however_it_is_written(line_end: bytes, done: byte
     assert without_done(body) == before.replace(b"\n", line_end)
 
 
-@each_case("dialect", sorted(DIALECTS.keys() - {"evolink"}))  # without a finish reason it is not
-def test_a_stream_without_done_is_complete_all_the_same(dialect: str) -> None:
-    stream = StreamBuilder(dialect).text("Hi").finish()
-    assert without_done(stream.done().body) == stream.body
-    parser = parsed(without_done(stream.done().body))
-    assert parser.completion().text == "Hi"
-    assert "CF501" in noted(parser)
-
-
 WITHOUT_DONE = [b"", HELLO.body.replace(DONE, b""), b'data: {"content":"data: [DONE]"}\n\n']
 
 

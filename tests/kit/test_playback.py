@@ -293,26 +293,6 @@ def test_respx_raises_faults_as_often_as_it_is_asked() -> None:
             assert type(caught.value.__cause__) is getattr(httpx, name)
 
 
-@respx.mock
-def test_a_mocked_response_has_its_own_patience_and_clock() -> None:
-    clock = ManualClock()
-    answer = Answer(stalled(HELLO, 2, 8.0))
-    respx.post(URL).mock(return_value=mock_response(answer, clock=clock, read_timeout=5.0))
-    with (
-        httpx.Client() as client,
-        connect(client, "POST", URL, json=ASKED, clock=clock) as stream,
-        pytest.raises(StreamInterruptedError),
-    ):
-        stream.read()
-    assert clock() == 5.0
-
-
-def test_a_mocked_response_is_of_the_library_that_is_asked_for(library: ModuleType) -> None:
-    assert type(mock_response(HELLO, library=library)) is library.Response
-    assert type(mock_transport(HELLO, library=library)) is library.MockTransport
-    assert type(mock_response(HELLO)) is httpx.Response
-
-
 # Nothing that is not asked for
 
 

@@ -129,19 +129,6 @@ def test_one_answer_for_each_request_then_the_default() -> None:
     assert fourth.json()["object"] == "chat.completion"
 
 
-def test_a_callable_checks_what_was_sent() -> None:
-    def answer(request: ReceivedRequest) -> Answer:
-        assert request.json["model"] == "right"
-        return json_answer({})
-
-    with FakeProvider(answer) as provider:
-        assert httpx.post(provider.url, **ALONE, json={"model": "right"}).json() == {}
-    provider = FakeProvider(answer)
-    with pytest.raises(AssertionError, match="wrong"), provider:
-        httpx.post(provider.url, **ALONE, json={"model": "wrong"})
-    assert len(provider.failures) == 1
-
-
 def test_a_failed_callable_does_not_hide_the_exception_of_the_body() -> None:
     def answer(_: ReceivedRequest) -> Any:
         return "text"
