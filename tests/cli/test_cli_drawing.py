@@ -58,11 +58,6 @@ def test_only_rows_that_changed_are_written_again() -> None:
         before = len(written_to(console))
         view.add("| next")
         assert len(written_to(console)) - before < 60
-        view.show_tool_calls([Call("f", '{"a": 1')])
-        before = len(written_to(console))
-        view.show_tool_calls([Call("f", '{"a": 12')])
-        assert len(written_to(console)) - before < 80
-    assert screen_of(written_to(console), 40)[-2:] == ['tool call: f {"a": 12', ""]
 
 
 def test_a_narrower_terminal_draws_what_is_open_anew() -> None:

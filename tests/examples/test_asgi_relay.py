@@ -26,7 +26,9 @@ class Relayed:
         self.url = ""
 
     @contextmanager
-    def asked(self, **options: Any) -> Iterator[httpx.Response]:
+    def asked(self, answer: Any, **options: Any) -> Iterator[httpx.Response]:
+        """What a client gets where the provider answers so."""
+        self.provider.add(answer)
         with httpx.Client(trust_env=False, timeout=PATIENCE) as client:
             options = {"json": {"model": "gpt-5-mini", "stream": True}, **options}
             with client.stream("POST", self.url, **options) as response:
@@ -41,8 +43,7 @@ class Relayed:
         return self.notes.get(timeout=PATIENCE)
 
     def check_that_it_goes_on(self) -> None:
-        self.provider.add(Answer(WHOLE))
-        with self.asked() as response:
+        with self.asked(Answer(WHOLE)) as response:
             assert response.read() == b"".join(WHOLE)
         assert self.noted().end is StreamEnd.FINISHED
 
@@ -80,8 +81,7 @@ class TestAsgiRelay:
     @pytest.mark.parametrize("name", BODIES)
     def test_the_bytes_are_the_same(self, relayed: Relayed, name: str, framing: Any) -> None:
         headers = {"x-request-id": "req_1", "content-type": "text/event-stream", "x-ratelimit-remaining": "7"}
-        relayed.provider.add(Answer(BODIES[name], headers=headers, framing=framing))
-        with relayed.asked() as response:
+        with relayed.asked(Answer(BODIES[name], headers=headers, framing=framing)) as response:
             received, broke_off = self.received_from(response)
         assert received == b"".join(BODIES[name])
         assert {name: response.headers[name] for name in headers} == headers
@@ -112,8 +112,7 @@ class TestAsgiRelay:
         half = [*model[:3], chunk(usage={"prompt_tokens": 1000})]
         bodies = [model, model[:3], model[:1], half, WHOLE, [chunk(usage=usage(0, 0)), *model[:3]]]
         for body in bodies:
-            relayed.provider.add(Answer(body))
-            with relayed.asked() as response:
+            with relayed.asked(Answer(body)) as response:
                 self.received_from(response)
         taps = [relayed.noted() for _ in bodies]
         monkeypatch.undo()
@@ -136,8 +135,7 @@ class TestAsgiRelay:
     def test_pieces_pass_as_they_come_and_a_client_that_leaves_stops_the_provider(
         self, relayed: Relayed, pieces: list[bytes]
     ) -> None:
-        relayed.provider.add(Answer([*pieces, math.inf]))
-        with relayed.asked() as response:
+        with relayed.asked(Answer([*pieces, math.inf])) as response:
             assert pieces[0].startswith(next(response.iter_raw()))
         assert has_left(relayed.request)
         assert relayed.noted().end is StreamEnd.CLOSED
@@ -150,8 +148,7 @@ class TestAsgiRelay:
             assert gate.wait(PATIENCE)
             return Answer([HI, math.inf])
 
-        relayed.provider.add(late)
-        with pytest.raises(httpx.ReadTimeout), relayed.asked(timeout=0.3):
+        with pytest.raises(httpx.ReadTimeout), relayed.asked(late, timeout=0.3):
             pass
         gate.set()
         assert relayed.noted().end is StreamEnd.CLOSED
@@ -161,8 +158,7 @@ class TestAsgiRelay:
     @pytest.mark.parametrize("framing", ["chunked", "content-length"])
     @pytest.mark.parametrize("ending", ["cut", "reset"])
     def test_what_breaks_off_upstream_breaks_off_downstream(self, relayed: Relayed, ending: Any, framing: Any) -> None:
-        relayed.provider.add(Answer([HI, 0.2], ending=ending, framing=framing))
-        with relayed.asked() as response:
+        with relayed.asked(Answer([HI, 0.2], ending=ending, framing=framing)) as response:
             pieces = response.iter_raw()
             assert next(pieces) == HI
             with pytest.raises(httpx.TransportError):
@@ -185,8 +181,7 @@ class TestAsgiRelay:
     def test_what_ends_cleanly_but_too_early_breaks_off_downstream_unless_it_says_that_it_failed(
         self, relayed: Relayed, pieces: list[bytes], end: StreamEnd, framing: Any
     ) -> None:
-        relayed.provider.add(Answer(pieces, framing=framing))
-        with relayed.asked() as response:
+        with relayed.asked(Answer(pieces, framing=framing)) as response:
             assert self.received_from(response) == (b"".join(pieces), end is not StreamEnd.FAILED)
         assert relayed.noted().end is end
         relayed.check_that_it_goes_on()
@@ -194,8 +189,7 @@ class TestAsgiRelay:
     def test_a_refusal_passes_with_all_it_has(self, relayed: Relayed) -> None:
         headers = {"retry-after": "7", "x-ratelimit-remaining-requests": "0", "content-type": "application/json"}
         body = b'{"error": {"message": "Slow down.", "code": "rate_limit_exceeded"}}'
-        relayed.provider.add(Answer(body, 429, headers, framing="content-length"))
-        with relayed.asked() as response:
+        with relayed.asked(Answer(body, 429, headers, framing="content-length")) as response:
             assert (response.status_code, response.read()) == (429, body)
         assert {name: response.headers[name] for name in headers} == headers
         tap = relayed.noted()
@@ -211,10 +205,10 @@ class TestAsgiRelay:
         assert "error" in response.json()
 
     def test_the_request_passes_unchanged(self, relayed: Relayed) -> None:
-        relayed.provider.add(Answer(WHOLE))
         sent = b'{"model" : "m",\n "stream": true, "caf\xc3\xa9": 1}'
         headers = {"authorization": "Bearer sk-1", "content-type": "application/json", "x-title": "An app"}
-        with relayed.asked(json=None, content=sent, headers={**headers, "accept-encoding": "gzip"}) as response:
+        asking = {"content": sent, "headers": {**headers, "accept-encoding": "gzip"}}
+        with relayed.asked(Answer(WHOLE), json=None, **asking) as response:
             response.read()
         relayed.noted()
         request = relayed.request
@@ -245,8 +239,8 @@ class TestAsgiRelay:
         kept = {"x-kept": "3"}
         asking = {**gone, "proxy-authorization": "Basic c2VjcmV0"}
         answering = {**gone, "proxy-authenticate": "Basic"}
-        relayed.provider.add(Answer(WHOLE, headers={"content-type": "text/event-stream", **answering, **kept}))
-        with relayed.asked(headers={**asking, **kept}) as response:
+        answer = Answer(WHOLE, headers={"content-type": "text/event-stream", **answering, **kept})
+        with relayed.asked(answer, headers={**asking, **kept}) as response:
             response.read()
         relayed.noted()
         for headers in (relayed.request.headers, response.headers):
@@ -260,8 +254,7 @@ class TestAsgiRelay:
     def test_a_cookie_of_one_client_is_not_sent_for_another(self, relayed: Relayed) -> None:
         for _ in range(2):
             headers = {"content-type": "text/event-stream", "set-cookie": "session=alice; Path=/"}
-            relayed.provider.add(Answer(WHOLE, headers=headers))
-            with relayed.asked() as response:
+            with relayed.asked(Answer(WHOLE, headers=headers)) as response:
                 response.read()
             relayed.noted()
         assert "cookie" not in relayed.request.headers

@@ -28,14 +28,6 @@ TEXT = "Hello from the fake provider."
 # Without a script
 
 
-def test_usage_is_streamed_where_it_is_asked_for() -> None:
-    with FakeProvider() as provider:
-        *chunks, trailer = chunks_of(provider, {"model": "m", "stream_options": {"include_usage": True}})
-    assert {chunk["usage"] for chunk in chunks} == {None}
-    assert (trailer["choices"], trailer["usage"]["total_tokens"]) == ([], 11)
-    assert {chunk["model"] for chunk in [*chunks, trailer]} == {"m"}
-
-
 @pytest.mark.parametrize(
     "asked",
     [{}, {"stream_options": None}, {"n": None}, {"n": 1}, *({"model": nameless} for nameless in ("", 5, ["gpt"]))],
@@ -64,10 +56,14 @@ def chunks_of(provider: FakeProvider, asked: dict[str, Any]) -> list[dict[str, A
     return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
 
 
-def test_as_many_choices_as_were_asked_for() -> None:
+def test_as_many_choices_as_were_asked_for_and_usage_where_it_was() -> None:
+    asked = {"model": "m", "n": 3, "stream_options": {"include_usage": True}}
     with FakeProvider() as provider:
-        *chunks, trailer = chunks_of(provider, {"n": 3, "stream_options": {"include_usage": True}})
+        *chunks, trailer = chunks_of(provider, asked)
         whole = httpx.post(provider.url, **ALONE, json={"n": 3}).json()
+    assert {chunk["model"] for chunk in [*chunks, trailer]} == {"m"}
+    assert {chunk["usage"] for chunk in chunks} == {None}
+    assert trailer["choices"] == []
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
     assert [(choice["index"], choice["delta"].get("content")) for choice in choices] == [
         *((index, piece) for index in range(3) for piece in ("", "Hello")),
