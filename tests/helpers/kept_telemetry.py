@@ -35,8 +35,7 @@ class Telemetry:
 
     def instrument(self, stream: Any, request: Any = None, **options: Any) -> Any:
         stream = getattr(stream, "stream", stream)  # of a front that stands in for the other
-        providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
-        assert instrument(stream, request, **{**providers, **options}) is stream
+        assert self.instrument_around(stream, request, **options) is stream
         return stream
 
     def instrument_around(self, connection: Any, request: Any = None, **options: Any) -> Any:
