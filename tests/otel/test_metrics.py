@@ -1,6 +1,7 @@
-"""The metrics, of the released and of the latest names, and that the page has every name."""
+"""The metrics, of the released and of the latest names; the page has every name, and its picture shows what is recorded."""
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from chunkfold.testing import DONE, chunk
 telemetry = kept_telemetry
 nothing_failed = undisturbed
 
-PAGE = Path(__file__).parents[2] / "docs" / "telemetry.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ def all_names() -> set[str]:
 
 
 def test_the_page_has_every_name() -> None:
-    text = PAGE.read_text("utf-8")
+    text = (DOCS / "telemetry.md").read_text("utf-8")
     assert {name for name in all_names() if f"`{name}`" not in text} == set()
 
 
@@ -205,3 +206,21 @@ def test_no_other_module_has_names() -> None:
     for path in Path(names.__file__).parent.glob("*.py"):
         if path.name != "names.py":
             assert '"gen_ai.' not in path.read_text("utf-8"), path.name
+
+
+# The picture
+
+
+def words_of(svg: str) -> list[str]:
+    """What the picture says, without times and without the axis, which depends on them."""
+    words = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
+    return [re.sub(r"\d+ ms", "# ms", each) for each in words if not re.fullmatch(r"\d+ ms", each)]
+
+
+@pytest.mark.slow
+def test_the_picture_shows_what_is_recorded() -> None:
+    import trace_picture  # which needs the SDK
+
+    drawn = words_of(trace_picture.picture(trace_picture.trace()))
+    assert "error.type ConnectError" in drawn
+    assert words_of((DOCS / "trace.svg").read_text("utf-8")) == drawn, "python tests/trace_picture.py docs/trace.svg"
