@@ -36,9 +36,9 @@ async def right_async(body: bytes) -> dict[str, Any]:
     return right(body)
 
 
-async def wrong_async(body: bytes) -> dict[str, Any]:
+async def always_hi(body: bytes) -> dict[str, Any]:
     await anyio.lowlevel.checkpoint()
-    return {"text": "no", "tool_calls": []}
+    return {"text": "Hi", "tool_calls": []}
 
 
 def test_a_broken_parser_does_not_pass() -> None:
@@ -122,7 +122,7 @@ async def wrong_async_reads(reads: Sequence[bytes]) -> int:
 def check_awaited() -> None:
     assert_folds_to(HELLO, fold=right_async)
     with pytest.raises(AssertionError, match="received"):
-        assert_folds_to(HELLO, fold=wrong_async)
+        assert_folds_to(HELLO, fold=always_hi)
     with pytest.raises(AssertionError, match="whole: 1"):
         assert_same_however_cut(DONE, fold_reads=wrong_async_reads)
 
@@ -138,10 +138,6 @@ async def test_inside_of_an_event_loop_too() -> None:
     check_awaited()
     assert {v.right for v in hold(always_hi, hostile_streams()[:3])}
     assert not [thread for thread in threading.enumerate() if "ThreadPoolExecutor" in thread.name]
-
-
-async def always_hi(body: bytes) -> dict[str, Any]:
-    return {"text": "Hi", "tool_calls": []}
 
 
 @pytest.mark.parametrize("result", [None, 42, [], {}, b"Hi"])

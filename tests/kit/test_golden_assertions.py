@@ -99,17 +99,17 @@ def test_text_alone_is_that_of_choice_0() -> None:
     assert_folds_to(TWO.body, "Hello")
 
 
-def in_openais_form(text: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": text, "tool_calls": None}
-    return {"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": None}
-
-
 TWO = StreamBuilder().text("Hello").text("Bye", choice=1).finish().finish(choice=1).done()
 USED = HELLO.usage(10, 5)
 ONE_CALL = StreamBuilder().tool_call("f", '{"a":', "1}").finish().done()
 SEPARATED = StreamBuilder().text("a\u2028b", "c").finish().done()
 NEXT_LINE = StreamBuilder().text("a", "b\x85c").finish().done()
 FIRST_CALL, SECOND_CALL = CALLS.reading.calls or ()
+OPENAIS = {
+    "index": 0,
+    "message": {"role": "assistant", "content": "Hello", "tool_calls": None},
+    "finish_reason": "stop",
+}
 
 
 def with_calls(*calls: Call) -> Reading:
@@ -125,7 +125,7 @@ class MissingError(KeyError):
 
 
 RIGHT: dict[str, tuple[StreamBuilder, Callable[[bytes], Any]]] = {
-    "a completion in OpenAI's form": (HELLO, says(in_openais_form("Hello"))),
+    "a completion in OpenAI's form": (HELLO, says({"id": "c", "choices": [OPENAIS], "usage": None})),
     "text alone": (HELLO, says("Hello")),
     "one call, whose index is ignored": (ONE_CALL, ignores_the_index),
     "a whole stream, where a cut would be taken for one": (HELLO, takes_a_cut_for_whole),
