@@ -116,9 +116,11 @@ def test_a_compressed_body_arrives_as_written(library: Any, encoding: Encoding, 
         assert decompressor.eof
 
 
+@pytest.mark.parametrize("framing", ["chunked", "content-length", "close"])
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_clients_read_a_compressed_body(library: Any, encoding: Encoding) -> None:
-    with FakeProvider(Answer([b"ab", b"c"], encoding=encoding), Answer([], encoding=encoding)) as provider:
+def test_clients_read_a_compressed_body(library: Any, framing: Framing, encoding: Encoding) -> None:
+    compressed = Answer([b"ab", b"c"], framing=framing, encoding=encoding)
+    with FakeProvider(compressed, Answer([], framing=framing, encoding=encoding)) as provider:
         assert [get(library, provider.url).content for _ in range(2)] == [b"abc", b""]
 
 
