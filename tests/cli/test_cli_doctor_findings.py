@@ -46,6 +46,7 @@ BAD: list[tuple[str, Given, str, str]] = [
     ("usage", text("Hello"), "fail", "received no usage, although stream_options.include_usage requested it"),
     ("usage", text("Hello", end=STOP + chunk(usage=usage(0, 7)) + DONE), "fail", "received usage without prompt or completion tokens"),
     ("usage", text("Hello", end=STOP + chunk(usage=usage(5, 7, total_tokens=9)) + DONE), "fail", "the total is less than prompt + completion"),
+    ("usage", refusal(422), "unsupported", "the provider refuses the request"),
     ("structured-output", text('```json\n{"name":"Tokyo","country":"Japan"}\n```'), "fail", "the text does not fit the schema"),
     ("structured-output", text('{"name":"Tokyo"}'), "fail", "the text does not fit the schema"),
     ("structured-output", text('{"name":"To', end=delta("length") + DONE), "skipped", "the token limit cut the answer"),
