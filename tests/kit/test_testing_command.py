@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -51,21 +50,11 @@ def careful(body):
 """
 
 
-@pytest.fixture(name="module")
-def module_of_a_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes modules that can be imported by their names."""
-
-    def module(name: str, source: str) -> str:
-        (tmp_path / f"{name}.py").write_text(source, "utf-8")
-        monkeypatch.syspath_prepend(tmp_path)
-        return name
-
-    return module
-
-
 @pytest.fixture(name="toy")
-def toy_client(module: Any) -> str:
-    return module("toy_of_a_client", TOY)
+def toy_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "toy_of_a_client.py").write_text(TOY, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "toy_of_a_client"
 
 
 def test_complete_and_refused_streams_are_counted_apart(toy: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,15 +161,21 @@ def test_a_client_that_cannot_be_loaded_is_a_wrong_argument(path: str, capsys: p
     assert usage_error(capsys, "--client", path).startswith("--client: ")
 
 
-def test_a_clients_file_may_have_any_name(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_clients_file_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Was once wrong: a module was refused whose name is no identifier."""
-    module("my-client", "class Mine:\n    fold = len\n")
+    (tmp_path / "my-client.py").write_text("class Mine:\n    fold = len\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     assert main(["--no-peers", "--client", "my-client:Mine.fold"]) == 1
     assert "my-client:Mine.fold" in capsys.readouterr().out
 
 
-def test_a_client_that_is_no_python_is_a_wrong_argument(module: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    module("half_a_client", "def fold(body:\n")
+def test_a_client_that_is_no_python_is_a_wrong_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half_a_client.py").write_text("def fold(body:\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     assert "half_a_client.py, line 1" in usage_error(capsys, "--client", "half_a_client:fold")
     assert "half_a_client" not in sys.modules
 
@@ -231,8 +226,9 @@ def test_an_output_that_is_closed_is_one_line(monkeypatch: pytest.MonkeyPatch) -
     assert run() == "python -m chunkfold.testing: error: standard output is closed"
 
 
-def test_a_file_that_a_client_misses_is_not_called_the_output(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    module("client_without_its_file", "open('/none/of/its/files')\n")
+def test_a_file_that_a_client_misses_is_not_called_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "client_without_its_file.py").write_text("open('/none/of/its/files')\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.argv", ["", "--client", "client_without_its_file:read"])
     with pytest.raises(FileNotFoundError, match="/none/of/its/files"):
         run()

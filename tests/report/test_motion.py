@@ -10,7 +10,7 @@ from cases import each_case
 
 from chunkfold.recording import RecordedRead, Recording
 from chunkfold.report import motion
-from chunkfold.testing import StreamBuilder, delta, sse
+from chunkfold.testing import DONE, StreamBuilder, delta, sse
 
 DOCS = Path(__file__).parents[2] / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -72,50 +72,37 @@ def test_the_second_stream_follows_the_first() -> None:
     ]
 
 
-LATE = StreamBuilder().text("late").comment()
+def test_a_stream_ends_as_it_was_recorded() -> None:
+    left = motion([recording(StreamBuilder().text("left"), end="left")])
+    assert texts(left, "bad") == ["end: closed", "completion() raises IncompleteStreamError; the text so far is kept"]
+    stalled = replace(recording(StreamBuilder().text("late").comment(), end="left"), progress_timeout=0.5)
+    assert texts(motion([stalled]), "bad")[0] == "end: stalled"
+    assert texts(motion([Recording((RecordedRead(1.0, DONE),))]), "bad")[0] == "end: empty"
 
 
-@each_case(
-    ("recorded", "end", "error"),
-    [
-        (recording(LATE, end="left"), "closed", "IncompleteStreamError"),
-        (replace(recording(LATE, end="left"), progress_timeout=0.5), "stalled", "StreamStalledError"),
-        (recording(StreamBuilder().done()), "empty", "IncompleteStreamError"),
-    ],
-)
-def test_a_stream_ends_as_it_was_recorded(recorded: Recording, end: str, error: str) -> None:
-    verdict = f"completion() raises {error}; the text so far is kept"
-    assert texts(motion([recorded]), "bad") == [f"end: {end}", verdict]
+def test_calls_that_come_in_turns_have_a_row_each() -> None:
+    stream = StreamBuilder().tool_calls(["weather", '{"a":', "1}"], ["time", '{"b":', "2}"]).finish().done()
+    assert rows_of(stream, "call") == ['weather {"a":1}', 'time {"b":2}']
 
 
-SPOKEN = ({"id": "audio_1", "transcript": "Good "}, {"data": "aGk="}, {"transcript": "morning."})
-ROWS: dict[str, tuple[StreamBuilder, str, list[str]]] = {
-    "calls that come in turns": (
-        StreamBuilder().tool_calls(["weather", '{"a":', "1}"], ["time", '{"b":', "2}"]),
-        "call",
-        ['weather {"a":1}', 'time {"b":2}'],
-    ),
-    "choices that come in turns": (
-        StreamBuilder().text("Hel").text("Hal", choice=1).text("lo").text("lo", choice=1).finish(choice=1),
-        "text",
-        ["Hello", "Hallo"],
-    ),
-    "a refusal": (StreamBuilder().refusal("I can", "not."), "text", ["I cannot."]),
-    "the transcript of spoken output": (
-        StreamBuilder().raw(b"".join(delta(audio=piece) for piece in SPOKEN)),
-        "text",
-        ["Good morning."],
-    ),
-}
+def test_choices_that_come_in_turns_have_a_row_each() -> None:
+    stream = StreamBuilder().text("Hel").text("Hal", choice=1).text("lo").text("lo", choice=1)
+    assert rows_of(stream.finish().finish(choice=1).done(), "text") == ["Hello", "Hallo"]
 
 
-@each_case(("stream", "kind", "rows"), ROWS.values(), ids=ROWS)
-def test_what_goes_on_stays_in_its_row(stream: StreamBuilder, kind: str, rows: list[str]) -> None:
-    found: dict[str, str] = {}
-    for text in drawn(motion([recording(stream.finish().done())])):
+def test_a_refusal_and_the_transcript_of_spoken_output_are_shown() -> None:
+    assert rows_of(StreamBuilder().refusal("I can", "not.").finish().done(), "text") == ["I cannot."]
+    pieces = ({"id": "audio_1", "transcript": "Good "}, {"data": "aGk="}, {"transcript": "morning."})
+    spoken = StreamBuilder().raw(b"".join(delta(audio=piece) for piece in pieces))
+    assert rows_of(spoken.finish().done(), "text") == ["Good morning."]
+
+
+def rows_of(stream: StreamBuilder, kind: str) -> list[str]:
+    rows: dict[str, str] = {}
+    for text in drawn(motion([recording(stream)])):
         if text.get("class", "").startswith(kind):
-            found[text.get("y", "")] = found.get(text.get("y", ""), "") + (text.text or "")
-    assert list(found.values()) == rows
+            rows[text.get("y", "")] = rows.get(text.get("y", ""), "") + (text.text or "")
+    return list(rows.values())
 
 
 def test_frames_move_up_when_there_are_many() -> None:
