@@ -20,7 +20,16 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 from chunkfold import ChatCompletionStream, ChunkfoldError
 from chunkfold.otel import instrument, names
-from chunkfold.testing import ManualClock, chunk, delta
+from chunkfold.testing import DONE, ManualClock, chunk, delta
+
+HI = delta(content="Hi")
+WHOLE = [HI, delta("stop"), DONE]
+
+
+def consume(stream: ChatCompletionStream) -> None:
+    with suppress(ChunkfoldError):
+        for _ in stream:
+            pass
 
 
 class Telemetry:
@@ -41,6 +50,12 @@ class Telemetry:
     def instrument_around(self, connection: Any, request: Any = None, **options: Any) -> Any:
         providers = {"tracer_provider": self.tracers, "meter_provider": self.meters}
         return instrument(connection, request, **{**providers, **options})
+
+    def read(self, body: Any = WHOLE, request: Any = None, **options: Any) -> ChatCompletionStream:
+        """A measured stream that was read, however it ended."""
+        with self.instrument(ChatCompletionStream(body), request, **options) as stream:
+            consume(stream)
+        return stream
 
     @property
     def spans(self) -> list[ReadableSpan]:
@@ -90,9 +105,6 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     assert [record.getMessage() for record in caplog.get_records("call")] == []
 
 
-HI = delta(content="Hi")
-
-
 class Clock(ManualClock):
     """A clock that only what is read moves."""
 
@@ -103,12 +115,6 @@ class Clock(ManualClock):
             if isinstance(piece, Exception):
                 raise piece
             yield piece
-
-
-def consume(stream: ChatCompletionStream) -> None:
-    with suppress(ChunkfoldError):
-        for _ in stream:
-            pass
 
 
 REQUEST = {

@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from kept_telemetry import HI, Telemetry, consume, kept_telemetry, undisturbed
+from kept_telemetry import Telemetry, kept_telemetry, undisturbed
 from made_streams import STOP
 
-from chunkfold import ChatCompletionStream
 from chunkfold.testing import DONE, HEAD, delta, event
 
 telemetry = kept_telemetry
@@ -48,14 +47,13 @@ SPOKEN: dict[str, list[bytes]] = {
 
 @pytest.mark.parametrize("case", SPOKEN)
 def test_no_content_is_exported_unless_asked(case: str, telemetry: Telemetry) -> None:
-    with telemetry.instrument(ChatCompletionStream(SPOKEN[case]), TALK) as stream:
-        consume(stream)
+    telemetry.read(SPOKEN[case], TALK)
     assert telemetry.spans
     assert SECRET not in telemetry.exported
 
 
 def test_content_is_captured_when_asked(telemetry: Telemetry) -> None:
-    telemetry.instrument(ChatCompletionStream(SPOKEN["an answer"]), TALK, capture_content=True).read()
+    telemetry.read(SPOKEN["an answer"], TALK, capture_content=True)
     call = {"type": "tool_call", "id": "a", "name": "f", "arguments": {"a": SECRET}}
     assert json.loads(telemetry.attributes["gen_ai.input.messages"]) == [
         {"role": "system", "parts": [{"type": "text", "content": f"Be {SECRET}."}]},
@@ -156,16 +154,14 @@ MESSAGES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
 @pytest.mark.parametrize("case", MESSAGES)
 def test_of_a_message_of_the_request_texts_and_calls_are_captured(case: str, telemetry: Telemetry) -> None:
     message, parts = MESSAGES[case]
-    stream = ChatCompletionStream([HI, STOP, DONE])
-    telemetry.instrument(stream, {"messages": [message, "no message"]}, capture_content=True).read()
+    telemetry.read(request={"messages": [message, "no message"]}, capture_content=True)
     (told,) = json.loads(telemetry.attributes["gen_ai.input.messages"])
     assert told == {"role": message["role"], "parts": parts}
     assert SECRET not in telemetry.exported
 
 
 def test_the_message_of_an_error_counts_as_content(telemetry: Telemetry) -> None:
-    telemetry.instrument(stream := ChatCompletionStream(SPOKEN["an error"]), capture_content=True)
-    consume(stream)
+    telemetry.read(SPOKEN["an error"], capture_content=True)
     assert SECRET in (telemetry.span.status.description or "")
 
 
@@ -205,6 +201,6 @@ ANSWERS: dict[str, tuple[list[bytes], list[dict[str, Any]]]] = {
 @pytest.mark.parametrize("case", ANSWERS)
 def test_of_an_answer_what_is_no_text_is_captured_too(case: str, telemetry: Telemetry) -> None:
     pieces, parts = ANSWERS[case]
-    telemetry.instrument(ChatCompletionStream([*pieces, STOP, DONE]), capture_content=True).read()
+    telemetry.read([*pieces, STOP, DONE], capture_content=True)
     (message,) = json.loads(telemetry.attributes["gen_ai.output.messages"])
     assert message["parts"] == parts

@@ -2,16 +2,14 @@
 
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fronts import ASKED
-from kept_telemetry import HI, REQUEST, SPENT, Telemetry, consume, kept_telemetry, undisturbed
+from kept_telemetry import HI, REQUEST, SPENT, Telemetry, kept_telemetry, undisturbed
 from made_streams import ERROR, STOP
 
-from chunkfold import ChatCompletionStream
 from chunkfold.otel import names
 from chunkfold.testing import DONE, chunk
 
@@ -31,13 +29,8 @@ TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304,
 COMMON = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"}
 
 
-def counted(telemetry: Telemetry, body: Iterable[bytes]) -> None:
-    with telemetry.instrument(ChatCompletionStream(body), ASKED) as stream:
-        consume(stream)
-
-
 def test_the_released_metrics(telemetry: Telemetry) -> None:
-    counted(telemetry, [HI, STOP, SPENT, DONE])
+    telemetry.read([HI, STOP, SPENT, DONE], ASKED)
     metrics = telemetry.metrics
     assert {name: (metric.unit, telemetry.points(name)[0].explicit_bounds) for name, metric in metrics.items()} == {
         "gen_ai.client.operation.duration": ("s", SECONDS),
@@ -56,7 +49,7 @@ def test_the_released_metrics(telemetry: Telemetry) -> None:
 
 @pytest.mark.usefixtures("latest")
 def test_the_latest_metrics(telemetry: Telemetry) -> None:
-    counted(telemetry, [HI, STOP, SPENT, DONE])
+    telemetry.read([HI, STOP, SPENT, DONE], ASKED)
     metrics = telemetry.metrics
     histograms = {name: telemetry.point(name) for name in metrics if ".usage." not in name}
     assert {name: (metrics[name].unit, point.explicit_bounds) for name, point in histograms.items()} == {
@@ -82,8 +75,7 @@ def test_the_latest_metrics(telemetry: Telemetry) -> None:
 
 @pytest.mark.usefixtures("latest")
 def test_the_latest_attributes(telemetry: Telemetry) -> None:
-    stream = ChatCompletionStream([HI, STOP, SPENT, DONE])
-    telemetry.instrument(stream, REQUEST, capture_content=True).read()
+    telemetry.read([HI, STOP, SPENT, DONE], REQUEST, capture_content=True)
     attributes = telemetry.attributes
     assert attributes["gen_ai.usage.cache_write.input_tokens"] == 100
     assert attributes["gen_ai.request.reasoning.level"] == "low"
@@ -95,13 +87,13 @@ def test_the_latest_attributes(telemetry: Telemetry) -> None:
 
 @pytest.mark.usefixtures("latest")
 def test_the_latest_token_histograms_say_that_it_failed(telemetry: Telemetry) -> None:
-    counted(telemetry, [HI, SPENT, ERROR])
+    telemetry.read([HI, SPENT, ERROR], ASKED)
     assert telemetry.point("gen_ai.client.inference.operation.input_tokens").attributes["error.type"] == "503"
     assert "error.type" not in telemetry.point("gen_ai.client.inference.usage.input_tokens").attributes
 
 
 def test_usage_that_did_not_come_is_not_invented(telemetry: Telemetry) -> None:
-    counted(telemetry, [HI, STOP, DONE])
+    telemetry.read([HI, STOP, DONE], ASKED)
     assert [name for name in telemetry.metrics if "token" in name] == []
     assert [name for name in telemetry.attributes if "usage" in name] == []
 
@@ -109,7 +101,7 @@ def test_usage_that_did_not_come_is_not_invented(telemetry: Telemetry) -> None:
 @pytest.mark.usefixtures("latest")
 @pytest.mark.parametrize("body", [[HI, STOP, DONE], [HI, ERROR], []], ids=["whole", "failed", "nothing came"])
 def test_the_latest_counters_count_0_for_usage_that_did_not_come(body: list[bytes], telemetry: Telemetry) -> None:
-    counted(telemetry, body)
+    telemetry.read(body, ASKED)
     counters = [name for name in telemetry.metrics if "token" in name]
     assert all(".usage." in name for name in counters)
     assert len(counters) == 5
@@ -139,7 +131,7 @@ def test_tokens_are_split_by_the_modalities_that_were_sent(
 ) -> None:
     details, parts = MODALITIES[case]
     used = chunk(usage={f"{field}_tokens": 100, f"{field}_tokens_details": details})
-    counted(telemetry, [HI, STOP, used, DONE])
+    telemetry.read([HI, STOP, used, DONE], ASKED)
     points = telemetry.points(f"gen_ai.client.inference.usage.{way}_tokens")
     assert {point.attributes["gen_ai.token.modality"]: point.value for point in points} == parts
     assert telemetry.point(f"gen_ai.client.inference.operation.{way}_tokens").sum == 100
@@ -152,14 +144,14 @@ def test_the_span_has_the_modalities_by_the_latest_names(
     monkeypatch.setenv(names.OPT_IN, opt_in)
     spoken = {"audio_tokens": 30, "text_tokens": 70, "image_tokens": 0}
     used = {"prompt_tokens": 100, "prompt_tokens_details": spoken, "completion_tokens_details": {"audio_tokens": 5}}
-    counted(telemetry, [HI, STOP, chunk(usage=used), DONE])
+    telemetry.read([HI, STOP, chunk(usage=used), DONE], ASKED)
     kinds = {name: value for name, value in telemetry.attributes.items() if name.count(".") == 3 and "usage" in name}
     latest = {"audio.input_tokens": 30, "text.input_tokens": 70, "audio.output_tokens": 5}
     assert kinds == ({f"gen_ai.usage.{name}": value for name, value in latest.items()} if opt_in else {})
 
 
 def test_a_stream_without_chunks_has_no_time_to_one(telemetry: Telemetry) -> None:
-    counted(telemetry, [DONE])
+    telemetry.read([DONE], ASKED)
     assert set(telemetry.metrics) == {"gen_ai.client.operation.duration"}
     assert "gen_ai.response.time_to_first_chunk" not in telemetry.attributes
 

@@ -16,7 +16,7 @@ import pytest
 from fronts import ASKED, PATIENCE, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kept_telemetry import HI, REQUEST, SPENT, Clock, Telemetry, consume, kept_telemetry, undisturbed
+from kept_telemetry import HI, REQUEST, SPENT, Clock, Telemetry, kept_telemetry, undisturbed
 from made_streams import CUTS, STOP, STREAMS, Stream
 from opentelemetry import baggage, context, trace
 from opentelemetry.metrics import NoOpMeterProvider
@@ -115,7 +115,7 @@ def test_the_parent_is_the_context_of_the_call(telemetry: Telemetry) -> None:
 
 
 def test_an_exemplar_leads_to_the_span(telemetry: Telemetry) -> None:
-    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])).read()
+    telemetry.read()
     span = telemetry.span.context
     metrics = telemetry.metrics  # once: the SDK forgets exemplars when they were collected
     for name in ("duration", "time_to_first_chunk"):
@@ -166,7 +166,7 @@ def test_a_wrong_argument_is_refused_before_a_request_is_sent(name: str, value: 
 
 def test_two_streams_share_the_metrics(telemetry: Telemetry) -> None:
     for _ in range(2):
-        telemetry.instrument(ChatCompletionStream([HI, STOP, DONE])).read()
+        telemetry.read()
     assert telemetry.point("gen_ai.client.operation.duration").count == 2
     assert len(telemetry.spans) == 2  # and the SDK, which warns of an instrument that is made twice, logged nothing
 
@@ -200,7 +200,7 @@ def test_a_hostile_head_is_cut_and_can_be_sent(telemetry: Telemetry) -> None:
     wrong = {"prompt_tokens": "many", "completion_tokens": -1, "prompt_tokens_details": [1]}
     body = event({**head, "choices": [reason], "usage": wrong}) + DONE
     asked = {"model": "half \ud83d", "messages": [{"role": "user", "content": "half \ud83d"}]}
-    telemetry.instrument(ChatCompletionStream([body]), asked, capture_content=True).read()
+    telemetry.read([body], asked, capture_content=True)
     assert telemetry.attributes["gen_ai.request.model"] == "half ?"
     values = [value for value in telemetry.attributes.values() if isinstance(value, str | tuple)]
     texts = [text for value in values for text in ([value] if isinstance(value, str) else value)]
@@ -213,8 +213,7 @@ def test_whatever_comes_the_span_ends(first: int, telemetry: Telemetry) -> None:
     """Every other hostile stream, and the others in the slow suite."""
     for case in hostile_streams()[first::2]:
         telemetry.exporter.clear()
-        with telemetry.instrument(ChatCompletionStream([case.body]), ASKED, capture_content=True) as stream:
-            consume(stream)
+        stream = telemetry.read([case.body], ASKED, capture_content=True)
         assert telemetry.attributes["chunkfold.stream.end"] == stream.end, case.name
         noted = telemetry.attributes.get("chunkfold.anomalies", ())
         assert noted == tuple(anomaly.rule.id for anomaly in stream.anomalies), case.name
@@ -252,9 +251,7 @@ def test_a_value_of_a_wrong_type_breaks_no_telemetry(
 ) -> None:
     monkeypatch.setenv(names.OPT_IN, opt_in)
     for value in WRONG:
-        body = [with_value(place, value), STOP, DONE]
-        with telemetry.instrument(ChatCompletionStream(body), capture_content=True) as stream:
-            consume(stream)
+        stream = telemetry.read([with_value(place, value), STOP, DONE], capture_content=True)
         attributes = dict(telemetry.spans[-1].attributes or {})
         assert attributes["chunkfold.stream.end"] == stream.end
         assert all(count >= 0 for name, count in attributes.items() if "usage" in name)
@@ -303,15 +300,14 @@ def test_where_nothing_is_recorded_the_stream_is_left_as_it_is(why: str, monkeyp
 
 def test_metrics_do_not_need_a_sampled_span() -> None:
     unsampled = Telemetry(is_sampled=False)
-    unsampled.instrument(ChatCompletionStream([HI, STOP, SPENT, DONE])).read()
+    unsampled.read([HI, STOP, SPENT, DONE])
     assert unsampled.spans == []
     assert unsampled.point("gen_ai.client.operation.duration").count == 1
     assert len(unsampled.points("gen_ai.client.token.usage")) == 2
 
 
 def test_a_span_does_not_need_metrics(telemetry: Telemetry) -> None:
-    stream = ChatCompletionStream([HI, STOP, DONE])
-    telemetry.instrument(stream, meter_provider=NoOpMeterProvider()).read()
+    telemetry.read(meter_provider=NoOpMeterProvider())
     assert telemetry.attributes["gen_ai.response.finish_reasons"] == ("stop",)
     assert telemetry.metrics == {}
 
@@ -362,7 +358,7 @@ ASKED_FOR = {
 
 
 def test_the_parameters_of_the_request(telemetry: Telemetry) -> None:
-    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), REQUEST, provider="openai").read()
+    telemetry.read(request=REQUEST, provider="openai")
     attributes = telemetry.attributes
     assert {name: attributes.get(name) for name in ASKED_FOR} == ASKED_FOR
     assert isinstance(attributes["gen_ai.request.top_k"], float)
@@ -372,7 +368,7 @@ def test_the_parameters_of_the_request(telemetry: Telemetry) -> None:
 
 def test_a_request_of_wrong_types_says_nothing(telemetry: Telemetry) -> None:
     wrong: dict[str, Any] = {name: {"a": object()} for name in REQUEST}
-    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), {**wrong, "seed": True, "n": -1}).read()
+    telemetry.read(request={**wrong, "seed": True, "n": -1})
     assert telemetry.attributes.keys() & ASKED_FOR.keys() == set()
     assert telemetry.span.name == "chat"
 
@@ -394,7 +390,7 @@ def test_a_request_of_wrong_types_says_nothing(telemetry: Telemetry) -> None:
     ],
 )
 def test_single_parameters_of_the_request(asked: Any, found: dict[str, Any], telemetry: Telemetry) -> None:
-    telemetry.instrument(ChatCompletionStream([HI, STOP, DONE]), asked).read()
+    telemetry.read(request=asked)
     assert {name: telemetry.attributes[name] for name in ASKED_FOR if name in telemetry.attributes} == found
 
 
@@ -411,8 +407,7 @@ def test_single_parameters_of_the_request(asked: Any, found: dict[str, Any], tel
 def test_each_choice_that_was_asked_for_has_a_finish_reason(
     asked: int, body: bytes, reasons: tuple[str, ...], telemetry: Telemetry
 ) -> None:
-    stream = telemetry.instrument(ChatCompletionStream([body]), {"n": asked})
-    consume(stream)
+    telemetry.read([body], {"n": asked})
     assert telemetry.attributes["gen_ai.response.finish_reasons"] == reasons
 
 
@@ -442,7 +437,7 @@ def test_the_provider_is_known_by_its_host(url: str, telemetry: Telemetry) -> No
     provider, port = HOSTS[url]
     body = event({**HEAD, "service_tier": "flex", "choices": []}) + STOP + DONE
     response = httpx.Response(200, content=body, request=httpx.Request("POST", url))
-    telemetry.instrument(ChatCompletionStream(response)).read()
+    telemetry.read(response)
     attributes = telemetry.attributes
     assert (attributes["gen_ai.provider.name"], attributes["server.port"]) == (provider, port)
     assert attributes["server.address"] == httpx.URL(url).host
@@ -451,8 +446,7 @@ def test_the_provider_is_known_by_its_host(url: str, telemetry: Telemetry) -> No
 
 def test_a_provider_and_more_attributes_can_be_given(telemetry: Telemetry) -> None:
     given = {"gen_ai.conversation.id": "conv_1", "gen_ai.request.model": "alias"}
-    stream = ChatCompletionStream([HI, STOP, DONE])
-    telemetry.instrument(stream, ASKED, provider="groq", attributes=given).read()
+    telemetry.read(request=ASKED, provider="groq", attributes=given)
     assert telemetry.attributes.items() >= given.items()
     assert telemetry.attributes["gen_ai.provider.name"] == "groq"
     assert "openai.api.type" not in telemetry.attributes
@@ -462,5 +456,5 @@ def test_a_provider_and_more_attributes_can_be_given(telemetry: Telemetry) -> No
 
 
 def test_a_response_that_was_made_by_hand_has_no_server(telemetry: Telemetry) -> None:
-    telemetry.instrument(ChatCompletionStream(httpx.Response(200, content=HI + STOP))).read()
+    telemetry.read(httpx.Response(200, content=HI + STOP))
     assert "server.address" not in telemetry.attributes
