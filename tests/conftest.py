@@ -11,7 +11,7 @@ from typing import Any
 
 import certifi
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # A container often sets it. Then each of the many interpreters that the tests start compiles whatever it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -24,11 +24,13 @@ os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
 # A failed assertion of a helper shows its values, as one of a test does.
 pytest.register_assert_rewrite(*(path.stem for path in (Path(__file__).parent / "helpers").glob("*.py")))
 
-# No deadline for a single example: the machine may be busy, with the other half of these tests to begin with. What has
-# to be looked for longer says so, most of it in the slow suite.
-settings.register_profile("no deadline", deadline=None, max_examples=50)
+# No deadline for a single example, nor for drawing it: the machine may be busy, with the other half of these tests to
+# begin with. What has to be looked for longer says so, most of it in the slow suite.
+settings.register_profile("no deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
 # For `mutants.py`, which only asks whether a test fails: the example is not made smaller.
-settings.register_profile("mutants", deadline=None, max_examples=50, phases=set(Phase) - {Phase.shrink, Phase.explain})
+settings.register_profile(
+    "mutants", settings.get_profile("no deadline"), phases=set(Phase) - {Phase.shrink, Phase.explain}
+)
 settings.load_profile("no deadline")
 
 
