@@ -271,15 +271,22 @@ HELLO = b": hello\n\n"
 A_MOMENT = 0.03  # seconds in which the client reads what a reset could cost it
 BEFORE_OUTPUT: dict[str, Answer] = {
     "429 and how long to wait": json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after": "7"}),
+    "500 and HTML": Answer(b"<html>", status=500, headers={"content-type": "text/html"}),
     "503": json_answer(BUSY, 503),
+    "nothing and a cut": Answer([], ending="cut"),
+    "a keep-alive and a cut": Answer(HELLO, ending="cut"),
     "a keep-alive and a reset": Answer([HELLO, A_MOMENT], ending="reset"),
     "a role and a cut": Answer(ROLE, ending="cut"),
     "no answer and a reset": Answer([], framing="raw", ending="reset"),
+    "no answer and a cut": Answer([], framing="raw", ending="cut"),
     "an empty body": Answer(b""),
+    "only [DONE]": Answer(DONE),
     "reasoning, which is not shown, and a cut": Answer(delta(reasoning="Hm"), ending="cut"),
     "an error in the stream": Answer(event(BUSY)),
+    "an error as the body": json_answer(BUSY),
+    "a role and an error": Answer([ROLE, event(BUSY)]),
     "a finish reason that means an error": Answer([delta("network_error"), event(BUSY)]),
-}
+}  # fmt: skip
 
 
 @by_turns("what", BEFORE_OUTPUT)
@@ -305,16 +312,23 @@ async def test_a_stall_before_output_is_retried(front: Any) -> None:
 QUOTA = {"message": "You exceeded your current quota.", "type": "insufficient_quota", "code": "insufficient_quota"}
 FIRST = delta(content="One, ")
 ONCE: dict[str, tuple[Answer, type[ChunkfoldError]]] = {
+    "400": (json_answer({"error": {"message": "no"}}, 400), APIStatusError),
     "401": (json_answer({"error": {"message": "no"}}, 401), APIStatusError),
+    "404 and HTML": (Answer(b"<html>", status=404), APIStatusError),
     "429 without quota": (json_answer({"error": QUOTA}, 429, {"retry-after": "7"}), APIStatusError),
     "429 and an hour to wait": (json_answer({}, 429, {"retry-after": "3600"}), APIStatusError),
     "a redirect": (Answer(b"", status=307, headers={"location": "/"}), APIStatusError),
     "400 in the stream": (Answer(failing(code=400)), APIError),
+    "no quota in the stream": (Answer(event({"error": QUOTA})), APIError),
+    "an error that tells nothing": (Answer(event({"error": "no"})), APIError),
     "HTML": (Answer(b"<html>"), InvalidStreamError),
+    "no chunk": (Answer(event("no")), InvalidStreamError),
+    "a large event": (Answer(delta(content="x" * 5000)), InvalidStreamError),
     "a cut after output": (Answer(FIRST, ending="cut"), chunkfold.StreamInterruptedError),
+    "a reset after output": (Answer([FIRST, A_MOMENT], ending="reset"), chunkfold.StreamInterruptedError),
     "an end after output": (Answer(FIRST), chunkfold.IncompleteStreamError),
     "an error after output": (Answer([FIRST, event(BUSY)]), APIError),
-}
+}  # fmt: skip
 
 
 @by_turns("what", ONCE)
@@ -324,7 +338,7 @@ async def test_what_will_not_pass_and_what_came_after_output_is_sent_once(front:
     with FakeProvider(answer, GOOD) as provider:
         async with client_of(front, library) as client:
             with pytest.raises(kind) as caught:
-                await ask(client, provider.url, screen.append)
+                await ask(client, provider.url, screen.append, max_event_size=4000)
     assert len(provider.requests) == 1
     assert caught.value.snapshot is not None
     assert "".join(screen) == caught.value.snapshot.text
@@ -381,9 +395,16 @@ AFTER_OUTPUT: dict[str, Answer] = {
 
 @pytest.mark.parametrize("what", AFTER_OUTPUT)
 def test_after_output_another_provider_goes_on(what: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text, shown, asked = fall_back([BEFORE_OUTPUT["503"], AFTER_OUTPUT[what]], [BEFORE_OUTPUT["503"], REST], capsys)
+    text, shown, asked = fall_back([AFTER_OUTPUT[what]], [BEFORE_OUTPUT["503"], REST], capsys)
     assert text == shown == "One, two, three, four."
     assert asked == [[*QUESTION, {"role": "assistant", "content": "One, two, "}]] * 2
+
+
+def test_all_that_can_happen_before_and_after_output_gives_one_text(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("429 and how long to wait", "a keep-alive and a reset", "an error in the stream")
+    text, shown, asked = fall_back([*(BEFORE_OUTPUT[name] for name in names), AFTER_OUTPUT["cut"]], [REST], capsys)
+    assert text == shown == "One, two, three, four."
+    assert asked == [[*QUESTION, {"role": "assistant", "content": "One, two, "}]]
 
 
 @pytest.mark.parametrize(
@@ -405,7 +426,8 @@ def test_without_text_another_provider_begins_anew(first: list[Answer], capsys: 
     assert [request.json["messages"] for request in other.requests] == [QUESTION]
 
 
-@each_case("what", [name for name in ONCE if "output" not in name and "wait" not in name])
+@each_case("what", [name for name, (_, kind) in ONCE.items() if "output" not in name and "wait" not in name
+                                  and name != "a large event"])  # fmt: skip
 def test_what_will_not_pass_is_no_reason_to_ask_another(what: str) -> None:
     answer, kind = ONCE[what]
     with FakeProvider(answer) as one, FakeProvider() as other, httpx.Client(trust_env=False) as client:
