@@ -50,6 +50,9 @@ RULE_1 = {
     "the id then means the last of them":
         ([(0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}")],
          [("a", W, ONE), ("a", W, TWO)], {"CF301", "CF306"}),
+    "a number is the id that it spells (Poolside)":
+        ([(0, 17, W, OPEN), (0, 17, ..., "1}"), (1, 0, W, TWO), (2, "x", W, THREE)],
+         [("17", W, ONE), ("0", W, TWO), ("x", W, THREE)], {"CF303"}),
 }  # fmt: skip
 
 RULE_2 = {
@@ -227,6 +230,9 @@ SIDE_BY_SIDE = {
         [("a", W, ONE), ("b", W, ""), (MADE_UP, "", TWO)], {"CF301", "CF302", "CF314", "CF316"}),
     "but a name that is repeated does not": ([BEGUN, [(..., ..., W, ONE), (..., ..., W, TWO)]], PLAIN[:2],
         {"CF301", "CF307"}),
+    "the input of a custom tool may be whole at once": (
+        [[custom(id="a", name=W, input="x"), custom(id="b", name=W, input="")], [custom(input="y"), custom(input="z")]],
+        [("a", W, "x"), ("b", W, "yz")], {"CF301"}),
     "the first fragments may have indexes": ([[(0, "a", W, ""), (1, "b", W, "")], [TEXT, TEXT], [REST, REST]],
         [("a", W, ONE), ("b", W, ONE)], {"CF301"}),
 }  # fmt: skip
@@ -235,11 +241,6 @@ SIDE_BY_SIDE = {
 @each_case(("deltas", "expected", "rules"), SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
 def test_calls_that_begin_in_one_delta_without_indexes(deltas, expected, rules) -> None:
     check(deltas, expected, rules)
-
-
-def test_the_input_of_a_custom_tool_may_be_whole_at_once() -> None:
-    begun = [custom(id="a", name=W, input="x"), custom(id="b", name=W, input="")]
-    check([begun, [custom(input="y"), custom(input="z")]], [("a", W, "x"), ("b", W, "yz")], {"CF301"})
 
 
 def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:

@@ -48,12 +48,16 @@ def test_each_choice_has_a_message_of_its_own() -> None:
     assert noted(parser) == set()
 
 
-@pytest.mark.parametrize("value", [..., None], ids=["not sent", "null"])
-def test_what_is_missing_has_a_default(value: Any) -> None:
+@each_case(
+    ("value", "choices"),
+    [(..., ...), (None, None), (None, {})],
+    ids=["not sent", "null", "an object in place of a list"],
+)
+def test_what_is_missing_has_a_default(value: Any, choices: Any) -> None:
     filtered = {"content_filter_offsets": {"start": 1}}  # Azure's asynchronous filter has no delta
     for payloads, extra, rule in (
         ([chunk({"content": "a"}, index=value), *said({"content": "b"})], {}, "CF210"),
-        ([chunk(choices=value, x=1), *said({"content": "ab"})], {}, "CF201"),
+        ([chunk(choices=choices, x=1), *said({"content": "ab"})], {}, "CF201"),
         ([*said({"content": "ab"}), chunk(value, choice=filtered)], filtered, "CF202"),
     ):
         parser = fold(*payloads)

@@ -6,12 +6,7 @@ from cases import each_case
 from folded_payloads import THINKING, chunk, fold, noted, read_all, said
 from transformed import read
 
-from chunkfold import (
-    ChatCompletion,
-    ChatCompletionParser,
-    ContentPart,
-    ImageReceived,
-)
+from chunkfold import ChatCompletion, ChatCompletionParser, ContentPart, ImageReceived
 from chunkfold.testing import sse
 
 PARTS = {

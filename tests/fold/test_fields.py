@@ -52,6 +52,7 @@ def test_appended(delta: Any, text: Any) -> None:
         pytest.param([{}], None, id="never sent"),
         pytest.param([{"content": None}], None, id="null"),
         pytest.param([{"content": ""}], "", id="only empty"),
+        pytest.param([{"role": "assistant"}, {"content": ""}, {}], "", id="empty between others"),
         pytest.param([{"content": None}, {"content": "a"}, {"content": None}], "a", id="null around it"),
     ],
 )

@@ -40,7 +40,7 @@ from repeating_bodies import (
     stretch,
 )
 
-from chunkfold import ChatCompletionParser, EventStreamDecoder, ServerSentEvent, parse_payload
+from chunkfold import EventStreamDecoder, ServerSentEvent, parse_payload
 from chunkfold.events.recorder import EventRecorder
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.testing import (
@@ -209,13 +209,6 @@ def folded_chunks(events: list[ServerSentEvent], *, usual: bool) -> tuple[Any, .
 def test_adding_the_usual_chunk_is_adding_a_chunk(body: bytes) -> None:
     events = EventStreamDecoder().feed(body)
     assert folded_chunks(events, usual=True)[0] == folded_chunks(events, usual=False)[0]
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_an_empty_text_is_a_text(strict: bool) -> None:
-    parser = ChatCompletionParser(strict=strict)
-    parser.feed(delta(role="assistant") + delta(content="") + STOP + DONE)
-    assert parser.completion().message.content == ""
 
 
 USUAL = {

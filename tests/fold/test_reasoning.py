@@ -233,9 +233,10 @@ def test_reasoning_is_taken_once_from_the_first_spelling(delta: dict[str, Any], 
     parser, chunks = read(said(delta, {}))
     assert "".join(each.reasoning for each in chunks) == "T"
     message = parser.completion().message
-    assert message.reasoning == "T"
-    assert message.model_dump()["reasoning"] == "T"
+    assert message.reasoning == message.model_dump()["reasoning"] == "T"
     assert noted(parser) == rules
+    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}
+    assert parsed(json.dumps(whole).encode()).completion().reasoning == "T"
 
 
 def test_encrypted_reasoning_comes_last_in_the_raw_text() -> None:
@@ -284,12 +285,6 @@ def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set
     assert not parser.error.retryable
     assert parser.timing.first_output is not None
     assert [type(part) for part in parser.snapshot.message.parts] == [ReasoningPart]
-
-
-@each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
-def test_reasoning_of_a_whole_message_is_the_same(delta: dict[str, Any], rules: set[str]) -> None:
-    whole = {"object": "chat.completion", "choices": [{"index": 0, "message": delta, "finish_reason": "stop"}]}
-    assert parsed(json.dumps(whole).encode()).completion().reasoning == "T"
 
 
 DETAIL = {"type": TEXT, "text": "a"}

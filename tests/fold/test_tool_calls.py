@@ -27,13 +27,6 @@ def test_an_id_may_come_with_any_fragment(place: int) -> None:
     assert noted(parser) == set()
 
 
-def test_numbers_are_read_as_text() -> None:
-    """CF303 (Poolside)."""
-    parser = read((0, 17, W, OPEN), (0, 17, ..., "1}"), (1, 0, W, TWO), (2, "x", W, THREE))
-    assert calls(parser.completion()) == [("17", W, ONE), ("0", W, TWO), ("x", W, THREE)]
-    assert noted(parser) == {"CF303"}
-
-
 def test_a_made_up_id_comes_at_the_end_and_stays() -> None:
     parser = feed((0, ..., W, ONE), (1, "b", W, TWO))
     assert [call.id for call in parser.snapshot.tool_calls] == [None, "b"]
@@ -276,11 +269,6 @@ def test_a_thought_signature_stays_on_its_call(deltas) -> None:
 CALL = {"index": 0, "id": "a", "function": {"name": W, "arguments": ONE}}
 
 
-def whole(call: dict[str, Any], **choice: Any) -> bytes:
-    """A chunk whose message has the call."""
-    return event({**HEAD, "choices": [{"message": {"tool_calls": [call]}, **choice}]})
-
-
 EMPTY_CALL = {"id": "", "type": "", "function": {"name": "", "arguments": ""}}
 
 
@@ -319,7 +307,8 @@ def test_a_call_with_nothing_in_it_adds_none_to_those_that_came() -> None:
 
 
 def test_a_whole_message_has_its_calls_although_the_deltas_had_empty_ones() -> None:
-    parser = parsed(delta(content="", tool_calls=[EMPTY_CALL]) + whole(CALL) + delta("tool_calls") + DONE)
+    whole = event({**HEAD, "choices": [{"message": {"tool_calls": [CALL]}}]})
+    parser = parsed(delta(content="", tool_calls=[EMPTY_CALL]) + whole + delta("tool_calls") + DONE)
     assert calls(parser.completion()) == [("a", W, ONE)]
 
 
@@ -354,6 +343,7 @@ def test_calls_that_the_finish_reason_means_and_that_did_not_come_are_noted(word
         pytest.param([choice(0, "tool_calls", tool_calls=[CALL])], id="a call"),
         pytest.param([choice(0, "tool_calls", function_call={"name": W, "arguments": ONE})], id="the legacy call"),
         pytest.param([choice(0, "tool_calls"), choice(1, "tool_calls", tool_calls=[CALL])], id="in another choice"),
+        pytest.param([{"message": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}], id="in a whole message"),
     ],
 )
 def test_calls_that_came_are_not_missing(choices: list[dict[str, Any]]) -> None:
@@ -366,12 +356,6 @@ def test_calls_are_not_missing_before_the_end() -> None:
     assert noted(parser) == set()
     parser.feed(delta(tool_calls=[CALL]) + DONE)
     assert noted(parser) == set()
-
-
-def test_the_calls_of_a_whole_message_are_not_missing() -> None:
-    parser = parsed(whole(CALL, finish_reason="tool_calls") + DONE)
-    assert noted(parser) == set()
-    assert calls(parser.completion()) == [("a", W, ONE)]
 
 
 # Calls that the server ran itself

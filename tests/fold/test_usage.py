@@ -6,8 +6,6 @@ import pytest
 from cases import each_case
 from folded_payloads import chunk, fold, noted, said, sent_at_the_top
 
-from chunkfold import ChatCompletion
-
 
 def counts(prompt: Any = ..., completion: Any = ..., total: Any = ..., **more: Any) -> dict[str, Any]:
     """Usage; `...` leaves a count out."""
@@ -99,23 +97,6 @@ def test_a_wrong_count_never_displaces_a_good_one(wrong: Any) -> None:
     assert noted(fold(*sent_at_the_top("usage", [GOOD_USAGE, wrong]))) == {"CF209"}
 
 
-@pytest.mark.parametrize("raw", [[], "12", 5, True, [{"total_tokens": 1}]], ids=repr)
-def test_a_usage_that_is_no_object_is_none(raw: Any) -> None:
-    """PHP relays."""
-    parser = fold(*sent_at_the_top("usage", [raw]))
-    completion = parser.completion()
-    assert completion.usage is None
-    assert completion.raw_values == {"usage": raw}
-    assert noted(parser) == {"CF209"}
-    assert ChatCompletion.model_validate(completion.model_dump()) == completion
-    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
-
-
-def test_a_usage_that_is_no_object_makes_way_for_that_of_groq() -> None:
-    completion = fold(*said({"content": "a"}), chunk({}, usage=[], x_groq={"usage": {"total_tokens": 3}})).completion()
-    assert completion.usage.total_tokens == 3
-
-
 def test_usage_has_the_details_that_were_sent() -> None:
     sent = {"prompt_tokens": 4, "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": None, "x": [1]}}
     usage = fold(*said({"content": "a"}), chunk({}, usage=sent)).completion().usage
@@ -143,11 +124,12 @@ def test_where_usage_stands_is_no_anomaly(top: dict[str, Any], choice: dict[str,
     assert noted(parser) == set()
 
 
-def test_usage_of_a_wrong_type_is_noted_wherever_it_stands() -> None:
-    parser = fold(*said({"content": "a"}), chunk({}, choice={"usage": "x"}, x_groq={"usage": {"total_tokens": 3}}))
+@each_case(("wrong", "received"), [({"usage": []}, "list"), ({"choice": {"usage": "x"}}, "str")])
+def test_usage_of_a_wrong_type_is_noted_wherever_it_stands_and_makes_way(wrong: Any, received: str) -> None:
+    parser = fold(*said({"content": "a"}), chunk({}, **wrong, x_groq={"usage": {"total_tokens": 3}}))
     assert parser.completion().usage.total_tokens == 3
-    assert [(one.rule.id, one.detail) for one in parser.anomalies if one.rule.id == "CF209"] == [
-        ("CF209", "usage: expected an object, received str")
+    assert [one.detail for one in parser.anomalies if one.rule.id == "CF209"] == [
+        f"usage: expected an object, received {received}"
     ]
 
 

@@ -109,20 +109,24 @@ def test_what_deltas_brought_is_no_gap(delta: dict[str, Any], message: dict[str,
     assert both.completion().message == alone.completion().message
 
 
-def test_a_flagged_thought_of_a_message_is_reasoning_whatever_else_the_deltas_brought() -> None:
-    """Was once wrong: the flag was no gap beside a signature, so that the thought became text."""
-    signed = {"google": {"thought_signature": "s"}}
-    payloads = [chunk({"extra_content": signed}), whole({"content": "hm", "extra_content": THOUGHT}, "stop")]
+SIGNED = {"google": {"thought_signature": "s"}}
+FLAGGED = {"google": {**THOUGHT["google"], "thought_signature": "s"}}
+
+
+@each_case(
+    "payloads",
+    [
+        # Was once wrong: the flag was no gap beside a signature, so that the thought became text.
+        [chunk({"extra_content": SIGNED}), whole({"content": "hm", "extra_content": THOUGHT}, "stop")],
+        [whole({"content": "hm", "extra_content": FLAGGED}, "stop")],
+    ],
+    ids=["behind the signature", "beside the signature"],
+)
+def test_a_flagged_thought_of_a_message_is_reasoning_and_the_signature_stays(payloads: list[Any]) -> None:
     parser, chunks = read(payloads)
     message = parser.completion().message
-    assert (message.content, message.reasoning, message.model_extra) == (None, "hm", {"extra_content": signed})
+    assert (message.content, message.reasoning, message.model_extra) == (None, "hm", {"extra_content": SIGNED})
     assert ["".join(one.text for one in chunks), "".join(one.reasoning for one in chunks)] == ["", "hm"]
-
-
-def test_what_is_beside_the_flag_of_a_message_stays() -> None:
-    flagged = {"google": {**THOUGHT["google"], "thought_signature": "s"}}
-    message = fold(whole({"content": "hm", "extra_content": flagged}, "stop")).completion().message
-    assert (message.reasoning, message.model_extra) == ("hm", {"extra_content": {"google": {"thought_signature": "s"}}})
 
 
 @pytest.mark.parametrize("text", [{"reasoning": "hm"}, {"content": "hm", "extra_content": THOUGHT}])

@@ -18,7 +18,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("chunk", {"model": ["m"]}),
     ("chunk", {"system_fingerprint": 1}),
     ("chunk", {"service_tier": 2}),
-    ("chunk", {"usage": "none"}),
+    *(("chunk", {"usage": raw}) for raw in ("12", [], 5, True, [{"total_tokens": 1}])),  # PHP relays
     ("usage", {"prompt_tokens": "many"}),
     ("choice", {"logprobs": "none"}),
     ("choice", {"message": "none"}),
