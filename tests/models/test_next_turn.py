@@ -46,11 +46,8 @@ CUSTOM = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sql", "in
 def test_openais_types_take_it(chat: ModuleType, deltas: list[dict[str, Any]]) -> None:
     param = param_of(*deltas)
     theirs = validated(chat, param)
-    assert theirs.keys() == param.keys() - {
-        "reasoning_details",
-        "extra_content",
-        "thinking_blocks",
-    }  # they drop what they do not know
+    unknown = {"reasoning_details", "extra_content", "thinking_blocks"}  # which they drop
+    assert theirs.keys() == param.keys() - unknown
     assert theirs["content"] == param["content"]
     assert [one["id"] for one in theirs.get("tool_calls", [])] == [one["id"] for one in param.get("tool_calls", [])]
 

@@ -145,12 +145,6 @@ def test_what_spells_no_number_is_kept_as_it_is(digits: str) -> None:
     assert noted(payload) == {"CF209"}
 
 
-def test_what_spells_a_number_under_an_unknown_key_is_kept_as_it_is() -> None:
-    unknown = {"x": {"index": "5", "y": [{"created": "5"}]}}
-    payload = parse({**HEAD, **unknown, "created": "5", "choices": []})
-    assert dumped(payload) == {**HEAD, **unknown, "created": 5, "choices": []}
-
-
 @pytest.mark.parametrize("most", [2**12, pytest.param(2**21, marks=pytest.mark.slow)])
 def test_arguments_that_come_as_a_value_are_bounded(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text they take several times as much memory as they were sent in."""

@@ -121,6 +121,14 @@ ENVELOPES = {
         Envelope(data({**HEAD,
         "choices": [{"delta": {}, "finish_reason": "stop", "native_finish_reason": "network_error"}]}),
         "the provider ended choice 0 with the native finish reason 'network_error'", ANY, ANY),
+    "10 broken JSON":
+        Envelope(data(b'{"error": "can only concatenate str (not "int") to str"}'),
+        '{"error": "can only concatenate str (not "int") to str"}'),
+    "10 broken JSON, blanks": Envelope(data(b' { "error" :{"a'), '{ "error" :{"a'),
+    "10 broken JSON, [DONE] behind it":
+        Envelope(data(b'{"error":{"message":"m"}}[DONE]'), '{"error":{"message":"m"}}[DONE]'),
+    "10 broken JSON, another name":
+        Envelope(data(b'{"error": "(not "x")"}', "progress"), '{"error": "(not "x")"}'),
     "6 one choice of two":
         Envelope(data({**HEAD, "choices": [choice("stop"), choice("error", 1)]}),
         "the provider ended choice 1 with the finish reason 'error'", ANY, ANY),
@@ -167,18 +175,7 @@ TOLD_INSIDE = {
     "9 an error in x_groq beside a choice":
         Envelope(data(chunk(None, "stop", x_groq={"error": {"message": "gone", "code": 503}})), "gone", 503, 503),
 }  # fmt: skip
-BROKEN = {
-    "10 broken JSON": Envelope(
-        data(b'{"error": "can only concatenate str (not "int") to str"}'),
-        '{"error": "can only concatenate str (not "int") to str"}',
-    ),
-    "10 broken JSON, blanks": Envelope(data(b' { "error" :{"a'), '{ "error" :{"a'),
-    "10 broken JSON, [DONE] behind it": Envelope(
-        data(b'{"error":{"message":"m"}}[DONE]'), '{"error":{"message":"m"}}[DONE]'
-    ),
-    "10 broken JSON, another name": Envelope(data(b'{"error": "(not "x")"}', "progress"), '{"error": "(not "x")"}'),
-}
-ALL_SHAPES = ENVELOPES | FAILED_CHOICES | TOLD_INSIDE | BROKEN
+ALL_SHAPES = ENVELOPES | FAILED_CHOICES | TOLD_INSIDE
 PLACES = {
     # What comes before it and behind it, and the texts that are then delivered.
     "before chunks": ([], [chunk("b"), chunk(None, "stop")], ""),

@@ -51,6 +51,7 @@ SAME = [
     pytest.param(b'{"choices":[{"logprobs":{"content":[{"logprob":-Infinity}]}}],"x":Infinity}', id="infinities"),
     pytest.param(b' \n{"choices" :\t[ ] } ', id="blanks"),
     pytest.param(chunk({"index": "1", "created": 1.0}), id="digits under unknown keys"),
+    pytest.param({"choices": [], "x": {"index": "5", "y": [{"created": "5"}]}}, id="digits inside an unknown value"),
     pytest.param(chunk({"reasoning_details": [{"index": 0.0}]}), id="digits in a block"),
     pytest.param(chunk({"content": [{"type": "text", "index": "0"}]}), id="digits in a content part"),
     pytest.param({"choices": [], "usage": {"cached_tokens": "4", "index": 1.0}}, id="digits in unknown counts"),
