@@ -6,59 +6,71 @@ from typing import Any
 import pytest
 from cases import each_case
 from folded_payloads import chunk, fold, said
-from pydantic import BaseModel
 
 from chunkfold import ChatCompletion, ServerSentEvent, parse_payload
 from chunkfold.testing import HEAD
 
-# A field beside content, tool calls, finish reason and index, where it stands, and a value of a wrong type.
-WRONG: list[tuple[str, dict[str, Any]]] = [
-    ("chunk", {"id": 5}),
-    ("chunk", {"created": "yesterday"}),
-    ("chunk", {"model": ["m"]}),
-    ("chunk", {"system_fingerprint": 1}),
-    ("chunk", {"service_tier": 2}),
-    *(("chunk", {"usage": raw}) for raw in ("12", [], 5, True, [{"total_tokens": 1}])),  # PHP relays
-    ("usage", {"prompt_tokens": "many"}),
-    ("choice", {"logprobs": "none"}),
-    ("choice", {"message": "none"}),
-    ("message", {"role": 5}),
-    ("message", {"refusal": False}),
-    ("message", {"reasoning": ["a"]}),
-    ("message", {"reasoning_content": 1}),
-    ("message", {"reasoning_details": {"text": 1}}),
-    ("message", {"audio": "x"}),
-    ("message", {"function_call": "auto"}),
-    ("message", {"images": "x"}),
-    ("message", {"annotations": {}}),
+# A field beside content, tool calls, finish reason and index: where it stands, a value of a wrong type, a right one.
+WRONG: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("chunk", {"id": 5}, {"id": HEAD["id"]}),
+    ("chunk", {"created": "yesterday"}, {"created": 7}),
+    ("chunk", {"model": ["m"]}, {"model": "m"}),
+    ("chunk", {"system_fingerprint": 1}, {"system_fingerprint": "f"}),
+    ("chunk", {"service_tier": 2}, {"service_tier": "flex"}),
+    *(("chunk", {"usage": raw}, {"usage": {"prompt_tokens": 5}}) for raw in ("12", [], 5, True, [{"total_tokens": 1}])),
+    ("usage", {"prompt_tokens": "many"}, {}),
+    ("choice", {"logprobs": "none"}, {"logprobs": {"content": []}}),
+    ("choice", {"message": "none"}, {}),
+    ("message", {"role": 5}, {"role": "assistant"}),
+    ("message", {"refusal": False}, {"refusal": "no"}),
+    ("message", {"reasoning": ["a"]}, {"reasoning_content": "R"}),
+    ("message", {"reasoning_content": 1}, {"reasoning_content": "R"}),
+    ("message", {"reasoning_details": {"text": 1}}, {"reasoning_details": [{"text": "R"}]}),
+    ("message", {"audio": "x"}, {"audio": {"id": "a"}}),
+    ("message", {"function_call": "auto"}, {"function_call": {"name": "f", "arguments": ""}}),
+    ("message", {"images": "x"}, {"images": [{"url": "y"}]}),
+    ("message", {"annotations": {}}, {"annotations": [{"type": "t"}]}),
 ]
 
 
-@each_case(("level", "wrong"), WRONG)
-def test_a_wrong_type_is_kept_raw_and_noted(level: str, wrong: dict[str, Any]) -> None:
-    top = {"chunk": wrong, "usage": {"usage": wrong}}.get(level, {})
-    delta = wrong if level == "message" else {}
-    payload = chunk({"content": "a", **delta}, choice=wrong if level == "choice" else {}, **top)
+def with_fields(level: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A chunk with these fields at a level."""
+    top = {"chunk": fields, "usage": {"usage": fields}}.get(level, {})
+    delta = fields if level == "message" else {}
+    return chunk({"content": "a", **delta}, choice=fields if level == "choice" else {}, **top, **more)
+
+
+def stored(completion: ChatCompletion, level: str) -> dict[str, Any]:
+    """What a level of a completion dumps, which can be read again."""
+    assert ChatCompletion.model_validate(completion.model_dump(warnings="error")) == completion
+    assert ChatCompletion.model_validate_json(completion.model_dump_json()) == completion
+    whole = json.loads(completion.model_dump_json(exclude_unset=True, warnings="error"))
+    return {"chunk": whole, "usage": whole.get("usage"), "choice": whole["choices"][0]}.get(
+        level, whole["choices"][0]["message"]
+    )
+
+
+@each_case(("level", "wrong", "right"), WRONG)
+def test_a_wrong_type_is_kept_raw_and_noted(level: str, wrong: dict[str, Any], right: dict[str, Any]) -> None:
+    payload = with_fields(level, wrong)
     (anomaly,) = [one for one in fold(payload).anomalies if one.rule.id == "CF209"]
     assert anomaly.count == 1
     assert next(iter(wrong)) in anomaly.detail
     # The chunk has it where it was sent ...
     (parsed,) = parse_payload(ServerSentEvent(json.dumps(payload).encode())).chunks
-    dumped = parsed.model_dump(exclude_unset=True, warnings="error")
-    assert dumped == payload
-    # ... the completion, which can be stored and read again, has it in `raw_values` ...
-    stored = fold(payload).snapshot
-    assert ChatCompletion.model_validate(stored.model_dump(warnings="error")) == stored
-    assert ChatCompletion.model_validate_json(stored.model_dump_json()) == stored
-    # ... and what stands around it is folded as if nothing were.
-    absent = dict.fromkeys(top, ...)
-    completion = fold(payload, chunk({"content": "b"}, finish_reason="stop", **absent)).completion()
-    assert completion.text == "ab"
-    assert completion.message.role == "assistant"
-    whole = json.loads(completion.model_dump_json(exclude_unset=True, warnings="error"))
-    holders = {"chunk": whole, "usage": whole.get("usage"), "choice": whole["choices"][0]}
-    if wrong != {"reasoning": ["a"]}:  # the message's is the text
-        assert holders.get(level, whole["choices"][0]["message"])["raw_values"] == wrong
+    assert parsed.model_dump(exclude_unset=True, warnings="error") == payload
+    # ... the completion has it in `raw_values`, alone and beside a right one in either order ...
+    for sent in ([wrong], [wrong, right], [right, wrong]):
+        completion = fold(
+            *(with_fields(level, fields) for fields in sent), chunk({}, finish_reason="stop")
+        ).completion()
+        dumped = stored(completion, level)
+        assert dumped["raw_values"] == wrong
+        if right in sent:
+            assert {name: dumped[name] for name in right} == right
+        # ... and what stands around it is folded as if nothing were.
+        assert completion.text == "a" * len(sent)
+        assert completion.message.role == "assistant"
 
 
 @each_case("raw", [7, 0, 1.5, False, ["a"], {"x": 1}])
@@ -123,41 +135,6 @@ def test_a_call_in_a_whole_message_keeps_its_raw_values() -> None:
 def test_calls_with_indexes_of_a_wrong_type_in_a_whole_message_stay_apart() -> None:
     calls = [{"index": "x", "function": {"name": name, "arguments": "{}"}} for name in "fg"]
     assert [call.name for call in fold(chunk(choice={"message": {"tool_calls": calls}})).snapshot.tool_calls] == [*"fg"]
-
-
-BESIDE: list[Any] = [
-    pytest.param({"usage": "12"}, {"usage": {"prompt_tokens": 5}}, lambda c: c, id="usage"),
-    pytest.param({"service_tier": 2}, {"service_tier": "flex"}, lambda c: c, id="service_tier"),
-    pytest.param({"model": ["m"]}, {}, lambda c: c, id="model"),
-    pytest.param({"id": 5}, {}, lambda c: c, id="id"),
-    pytest.param({"created": "x"}, {"created": 7}, lambda c: c, id="created"),
-    pytest.param({"role": 5}, {"role": "assistant"}, lambda c: c.message, id="role"),
-    pytest.param({"reasoning": {"a": 1}}, {"reasoning_content": "R"}, lambda c: c.message, id="reasoning"),
-    pytest.param({"refusal": ["no"]}, {"refusal": "no"}, lambda c: c.message, id="refusal"),
-    pytest.param({"images": "x"}, {"images": [{"url": "y"}]}, lambda c: c.message, id="images"),
-    pytest.param({"logprobs": "x"}, {"logprobs": {"content": []}}, lambda c: c.choices[0], id="logprobs"),
-]
-
-
-@each_case(("wrong", "right", "holder"), BESIDE)
-def test_a_wrong_type_is_kept_beside_a_right_one_in_either_order(wrong: Any, right: Any, holder: Any) -> None:
-    def with_fields(fields: dict[str, Any]) -> dict[str, Any]:
-        at_top = {
-            name: value for name, value in fields.items() if name in ("usage", "service_tier", "model", "id", "created")
-        }
-        of_choice = {name: value for name, value in fields.items() if name == "logprobs"}
-        delta = {name: value for name, value in fields.items() if name not in {*at_top, *of_choice}}
-        return chunk({"content": "a", **delta}, choice=of_choice, **at_top)
-
-    for payloads in ([wrong, right], [right, wrong]):
-        completion = fold(*map(with_fields, payloads), chunk({}, finish_reason="stop")).completion()
-        assert holder(completion).raw_values == wrong
-        assert ChatCompletion.model_validate(completion.model_dump(warnings="error")) == completion
-        name = next(iter(right or wrong))
-        expected = right.get(name, HEAD.get(name))
-        typed = getattr(holder(completion), name)
-        given = typed.model_dump(exclude_unset=True) if isinstance(typed, BaseModel) else typed
-        assert given == expected
 
 
 @pytest.mark.parametrize(
