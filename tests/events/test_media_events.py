@@ -52,17 +52,18 @@ def test_what_is_no_base64_gives_no_bytes(pieces: list[str]) -> None:
     assert told == [("audio", b"", "a")] * len(pieces)
 
 
-# Was once wrong: the line end is kept as the rest of a cut text, so all that follows is out of step and gives nothing.
-# And in the message, what follows the padding of a piece that ends in a line end was not read.
-@pytest.mark.parametrize("data", [b"ABC", b"AB", b"A"], ids=["without padding", "with padding", "with more padding"])
-def test_audio_whose_pieces_end_in_line_ends(data: bytes) -> None:
+@each_case(
+    ("pieces", "data"),
+    [
+        # Was once wrong: the line end is kept as the rest of a cut text, so all that follows is out of step and gives
+        # nothing. And in the message, what follows the padding of a piece that ends in a line end was not read.
+        *(([base64.encodebytes(data).decode()] * 2, data * 2) for data in (b"ABC", b"AB", b"A")),
+        (["QU", "JD", "REVG\n"], b"ABCDEF"),  # cut anywhere: the texts are joined, as they are without it
+    ],
+)
+def test_audio_whose_pieces_end_in_line_ends(pieces: list[str], data: bytes) -> None:
     """As Python's `base64.encodebytes` has them."""
-    assert audio_events([base64.encodebytes(data).decode()] * 2) == (data * 2, data * 2)
-
-
-def test_a_line_end_after_audio_that_is_cut() -> None:
-    """The texts are joined, as they are without it."""
-    assert audio_events(["QU", "JD", "REVG\n"]) == (b"ABCDEF", b"ABCDEF")
+    assert audio_events(pieces) == (data, data)
 
 
 def test_audio_that_is_sent_as_the_content() -> None:

@@ -224,6 +224,7 @@ def test_no_key_can_shadow_anything(key: str, event: str) -> None:
     (choice,) = completion.choices
     assert choice.outcome is Outcome.TOOL_CALLS
     assert choice.message is completion.message
+    assert choice.message.tool_calls is completion.tool_calls
     first, second = choice.message.tool_calls
     assert (first.name, first.arguments, second.name, second.arguments) == ("f", "{}", "g", "i")
     assert first.function.parse() == {}
@@ -271,13 +272,6 @@ def test_text_and_reasoning_of_a_chunk(deltas: list[tuple[int | None, Any]], tex
 
 
 # Views of completions
-
-
-def test_views_of_the_only_choice() -> None:
-    completion = ChatCompletion.model_validate(COMPLETION)
-    assert (completion.text, completion.reasoning, completion.finish_reason) == ("a", "r", "tool_calls")
-    assert completion.tool_calls is completion.choices[0].message.tool_calls
-    assert completion.message is completion.choices[0].message
 
 
 def test_views_where_nothing_came() -> None:

@@ -87,9 +87,10 @@ def test_calls_that_only_their_ids_or_names_tell_apart(
 # Which text it is that grows
 
 
-def test_texts_in_lists_may_be_cumulative_too() -> None:
-    def parts(*texts: str) -> list[dict[str, Any]]:
-        return [{"type": "text", "text": text} for text in texts]
+@each_case("is_bare", [False, True])
+def test_texts_in_lists_may_be_cumulative_too(is_bare: bool) -> None:
+    def parts(*texts: str) -> list[Any]:
+        return [text if is_bare and text != "bcd" else {"type": "text", "text": text} for text in texts]
 
     def details(*texts: str) -> list[dict[str, Any]]:
         return [{"type": "reasoning.text", "index": index, "text": text} for index, text in enumerate(texts)]
@@ -103,13 +104,6 @@ def test_texts_in_lists_may_be_cumulative_too() -> None:
     assert [one.text for one in chunks] == ["a", "bc", "de"]
     assert (parser.snapshot.text, parser.snapshot.reasoning) == ("abcde", "xypq")
     assert [one["text"] for one in parser.snapshot.message.reasoning_details] == ["xy", "pq"]
-
-
-def test_bare_texts_in_lists_may_be_cumulative_too() -> None:
-    lists: list[list[Any]] = [["a"], ["a", "bc"], ["a", {"type": "text", "text": "bcd"}, "e"]]
-    parser, chunks = read([chunk(choice(texts)) for texts in lists], CumulativeDeltas())
-    assert [one.text for one in chunks] == ["a", "bc", "de"]
-    assert parser.snapshot.text == "abcde"
 
 
 @pytest.mark.slow
