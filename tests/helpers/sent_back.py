@@ -27,3 +27,10 @@ RICH = [
     {"tool_calls": [part('{"a":1}', extra_content=SIGNATURE)]},
     {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]},
 ]
+PARALLEL = [
+    {"role": "assistant", "content": None, "reasoning_content": "hm"},
+    {"reasoning_details": [{**TEXT, "text": "hm"}]},
+    {"tool_calls": [part('{"city":', extra_content=SIGNATURE), part("", 1, "call_b", "now")]},
+    {"tool_calls": [part('"Bern"}', name=None, id_=None)]},
+    {"reasoning_details": [{**TEXT, "signature": "c2ln"}]},
+]

@@ -8,7 +8,7 @@ import pytest
 from cases import each_case
 from made_up_ids import MADE_UP, shown_id
 from parsed_bodies import parsed
-from sent_back import RICH, SIGNATURE, TEXT, completion_of, param_of, part
+from sent_back import PARALLEL, RICH, SIGNATURE, TEXT, completion_of, param_of, part
 from shared_data import shared_data
 
 from chunkfold import ChatCompletionMessage, ChatCompletionStream, OneChoice
@@ -87,6 +87,9 @@ ENCRYPTED = {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "r
                      {"content": "Hi", "reasoning_details": [
                      {**TEXT, "text": "The user asks.", "signature": "c2ln"}, ENCRYPTED]},
                      id="reasoning details with their signatures"),
+        pytest.param(PARALLEL, {"content": None, "reasoning_details": [{**TEXT, "text": "hm", "signature": "c2ln"}],
+                     "tool_calls": [call('{"city":"Bern"}', extra_content=SIGNATURE), call("{}", "call_b", "now")]},
+                     id="calls by turns with all that providers check: arguments, signatures, reasoning"),
         # What cannot go back is left out.
         pytest.param([{"tool_calls": [part("{}")]}, {"function_call": {"name": "f", "arguments": "{}"}}],
                      {"content": None, "tool_calls": [call("{}")]}, id="the legacy call beside tool calls"),
