@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from folded_payloads import chunk, fold, noted, read_all, said, texts
+from folded_payloads import chunk, fold, noted, read_all, running, said, texts
 
-from chunkfold import ChatCompletionParser
-from chunkfold.testing import HEAD, sse
+from chunkfold.testing import HEAD
 
 # Choices
 
@@ -80,7 +79,7 @@ def test_what_a_tool_says_is_not_the_assistants() -> None:
         chunk({"role": "function", "content": "x"}),
         *said({"role": "assistant", "content": "Hi"}, {"content": "!"}),
     ]
-    parser, chunks = read_all(b"".join(sse(*payloads)))
+    parser, chunks = read_all(*payloads)
     completion = parser.completion()
     (choice,) = completion.choices
     assert (completion.text, completion.message.role, choice.finish_reason) == ("Hi!", "assistant", "stop")
@@ -92,7 +91,7 @@ def test_what_a_tool_says_is_not_the_assistants() -> None:
 def test_how_long_a_function_still_takes_is_not_the_answer() -> None:
     """GigaChat says so while it draws an image. Was once wrong: the answer began with it."""
     progress = {"role": "function_in_progress", "content": "10 s left", "created": 1760000000, "name": "text2image"}
-    parser, chunks = read_all(b"".join(sse(*said(progress, progress, {"role": "assistant", "content": "Hi"}))))
+    parser, chunks = read_all(*said(progress, progress, {"role": "assistant", "content": "Hi"}))
     (choice,) = parser.completion().choices
     assert (choice.message.content, choice.message.model_extra) == ("Hi", {})
     assert choice.model_extra == {"tool_messages": [progress] * 2}
@@ -104,8 +103,7 @@ def test_how_long_a_function_still_takes_is_not_the_answer() -> None:
 def test_a_finish_reason_of_a_tool_does_not_end_the_answer(place: str) -> None:
     """MiniMax sends whole messages, too. Was once wrong: it was the answer, and its finish reason ended it."""
     of_the_tool = {"choices": [{"index": 0, place: TOOL, "finish_reason": "stop"}]}
-    parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(chunk({"content": "Hi"}), of_the_tool, done=False)))
+    parser = running(chunk({"content": "Hi"}), of_the_tool)
     parser.close()
     (choice,) = parser.snapshot.choices
     assert (parser.end, parser.snapshot.text, choice.model_extra) == ("truncated", "Hi", {"tool_messages": [TOOL]})

@@ -6,8 +6,7 @@ from cases import each_case
 from folded_payloads import THINKING, chunk, fold, noted, read_all, said
 from transformed import read
 
-from chunkfold import ChatCompletion, ChatCompletionParser, ContentPart, ImageReceived
-from chunkfold.testing import sse
+from chunkfold import ChatCompletion, ContentPart, ImageReceived
 
 PARTS = {
     "text": ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "ab", ""),
@@ -44,7 +43,7 @@ OTHERS = [
 
 def test_other_parts_stay_in_their_order() -> None:
     """Mistral's references, and whatever else a content list may hold."""
-    parser, chunks = read_all(b"".join(sse(*said({"content": OTHERS[0]}, {"content": OTHERS[1]}, {"content": "!"}))))
+    parser, chunks = read_all(*said({"content": OTHERS[0]}, {"content": OTHERS[1]}, {"content": "!"}))
     message = parser.completion().message
     assert message.content == "".join(each.text for each in chunks) == "See this.!"
     assert message.model_dump()["content_parts"] == [*OTHERS[0], *OTHERS[1], {"type": "text", "text": "!"}]
@@ -56,9 +55,7 @@ def test_other_parts_stay_in_their_order() -> None:
 
 def test_images_in_content_lists_are_never_merged() -> None:
     images = [{"type": "image_url", "image_url": n, "signature": "s", "text": "t"} for n in range(2)]
-    parser = ChatCompletionParser()
-    parser.events()
-    parser.feed(b"".join(sse(*said({"content": images}))))
+    parser = fold(*said({"content": images}))
     assert parser.completion().message.content_parts == images
     assert [one.image for one in parser.events() if isinstance(one, ImageReceived)] == images
 
@@ -69,9 +66,7 @@ def test_images_in_content_blocks_are_images() -> None:
     images = [{"type": "image_url", "image_url": {"url": f"data:,{n}"}} for n in range(2)]
     first, last = ({"content_blocks": [{"index": 0, "delta": image}]} for image in images)
     last["content_blocks"].append(texts[1].pop("content_blocks")[0])
-    parser = ChatCompletionParser()
-    parser.events()
-    parser.feed(b"".join(sse(*said(texts[0], first, last, texts[1]))))
+    parser = fold(*said(texts[0], first, last, texts[1]))
     message = parser.completion().message
     received = [{"index": 0, **image} for image in images]
     assert message.images == received

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from folded_payloads import REASONING_PART, THINKING, THOUGHT, chunk, fold, noted, read_all, said, texts
+from folded_payloads import REASONING_PART, THINKING, THOUGHT, chunk, fold, noted, read_all, running, said, texts
 from parsed_bodies import parsed
 from transformed import read
 
 from chunkfold import (
     ChatCompletionAccumulator,
     ChatCompletionChunk,
-    ChatCompletionParser,
     ReasoningDelta,
     ReasoningPart,
     StreamEnd,
@@ -276,9 +275,7 @@ def test_a_whole_message_with_encrypted_reasoning_after_the_same_deltas() -> Non
 @each_case(("delta", "rules"), SPELLINGS.values(), ids=SPELLINGS)
 def test_reasoning_is_output_in_every_spelling(delta: dict[str, Any], rules: set[str]) -> None:
     """A stream that is cut while it thinks is truncated, and no retry is safe."""
-    parser = ChatCompletionParser()
-    parser.events()
-    parser.feed(b"".join(sse(chunk(delta), done=False)))
+    parser = running(chunk(delta))
     assert [each.delta for each in parser.events() if isinstance(each, ReasoningDelta)] == ["T"]
     parser.close()
     assert parser.end is StreamEnd.TRUNCATED
@@ -473,7 +470,7 @@ THOUGHTS = {
 def test_flagged_thoughts(deltas: list[Any], reasoning: str | None, text: str | None) -> None:
     """Plain text chunks come before and after, so that each way a chunk can take is taken."""
     last = [{"content": "."}] * 3
-    parser, chunks = read_all(b"".join(sse(*said({"role": "assistant"}, *deltas, *last))))
+    parser, chunks = read_all(*said({"role": "assistant"}, *deltas, *last))
     message = parser.completion().message
     assert (message.reasoning, message.content) == (reasoning, (text or "") + "...")
     assert "".join(each.text for each in chunks) == message.content
@@ -492,7 +489,7 @@ def test_a_thought_of_one_choice_does_not_touch_another() -> None:
         chunk({"content": "</thought>b"}, index=1),
         chunk({"content": "</thought>c"}, index=1),
     ]
-    parser, _ = read_all(b"".join(sse(*payloads)))
+    parser, _ = read_all(*payloads)
     assert texts(parser.snapshot) == {0: "a</thought>a", 1: "bb</thought>c"}
 
 
@@ -501,7 +498,7 @@ def test_a_thought_is_closed_in_the_choice_that_has_it_wherever_it_is_in_the_chu
         **HEAD,
         "choices": [{"index": 0, "delta": {"content": "a"}}, {"index": 1, "delta": {"content": "</thought>b"}}],
     }
-    parser, chunks = read_all(b"".join(sse(chunk(thought("<thought>hm"), index=1), both)))
+    parser, chunks = read_all(chunk(thought("<thought>hm"), index=1), both)
     assert texts(parser.snapshot) == {0: "a", 1: "b"}
     assert [(one.index, one.delta.content) for one in chunks[1].choices] == [(0, "a"), (1, "b")]
 

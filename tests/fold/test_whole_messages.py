@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cases import each_case
-from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, said, texts
+from folded_payloads import THINKING, THOUGHT, chunk, fold, noted, running, said, texts
 from invariants import check
 from transformed import read
 
@@ -199,13 +199,12 @@ GAPS_IN_A_LIST = {
 def test_a_content_list_of_a_message_fills_gaps_part_by_part(
     delta: dict[str, Any], content: list[Any], expected: tuple[Any, ...]
 ) -> None:
-    parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(chunk(delta), whole({"content": content}), done=False)))
-    running = parser.snapshot.message
+    parser = running(chunk(delta), whole({"content": content}))
+    early = parser.snapshot.message
     parser.close()
     message = parser.snapshot.message
     assert (message.content, message.reasoning or "", message.content_parts) == expected
-    assert running == message
+    assert early == message
 
 
 EMPTY_BEFORE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -231,10 +230,8 @@ def test_a_running_snapshot_takes_little_of_the_stack() -> None:
     value: Any = 1
     for _ in range(199):
         value = [value]
-    parser = ChatCompletionParser()
-    message = {"content": "whole", "x": 1}
     deltas = {"content": "Hi", "y": value, "reasoning_details": [{"text": "r", "z": value}]}
-    parser.feed(b"".join(sse(chunk(deltas), whole(message), done=False)))
+    parser = running(chunk(deltas), whole({"content": "whole", "x": 1}))
     left = sys.getrecursionlimit() - len(inspect.stack(0)) - 150
 
     def snapshot_at(depth: int) -> ChatCompletion:
@@ -245,9 +242,7 @@ def test_a_running_snapshot_takes_little_of_the_stack() -> None:
 
 @pytest.mark.parametrize("end", ["cut", "interrupted", "failed", "left"])
 def test_the_message_counts_however_the_stream_ends(end: str) -> None:
-    parser = ChatCompletionParser()
-    (given,) = parser.feed(b"".join(sse(whole({"content": "whole"}), done=False)))
-    assert given.text == ""
+    parser = running(whole({"content": "whole"}))
     more = {
         "cut": parser.close,
         "interrupted": lambda: parser.interrupt(OSError()),
@@ -276,15 +271,14 @@ def test_a_wrong_type_in_a_message_is_kept_raw(wrong: dict[str, Any]) -> None:
 def test_a_running_snapshot_shows_a_whole_message() -> None:
     calls = [{"id": "a", "function": {"name": "f"}}]
     message = {"role": "model", "content": "Hi", "reasoning": "hm", "tool_calls": calls}
-    parser = ChatCompletionParser()
-    parser.feed(b"".join(sse(whole(message), done=False)))
-    running = parser.snapshot
-    assert parser.snapshot == running
+    parser = running(whole(message))
+    early = parser.snapshot
+    assert parser.snapshot == early
     parser.close()
-    assert running == parser.snapshot
-    assert [type(part).__name__ for part in running.message.parts] == ["ReasoningPart", "TextPart", "ToolCallPart"]
-    assert running.message.parts == parser.snapshot.message.parts
-    assert (running.text, running.message.role) == ("Hi", "model")
+    assert early == parser.snapshot
+    assert [type(part).__name__ for part in early.message.parts] == ["ReasoningPart", "TextPart", "ToolCallPart"]
+    assert early.message.parts == parser.snapshot.message.parts
+    assert (early.text, early.message.role) == ("Hi", "model")
 
 
 @pytest.mark.parametrize("message", [{"content": "Hi"}, {"content": "Hi", "reasoning": "hm"}], ids=["no gap", "a gap"])

@@ -36,6 +36,13 @@ def fold(*payloads: dict[str, Any]) -> ChatCompletionParser:
     return parser
 
 
+def running(*payloads: dict[str, Any]) -> ChatCompletionParser:
+    """A parser that read the payloads, and may get more."""
+    parser = ChatCompletionParser()
+    parser.feed(b"".join(sse(*payloads, done=False)))
+    return parser
+
+
 def noted(parser: ChatCompletionParser) -> set[str]:
     return {anomaly.rule.id for anomaly in parser.anomalies}
 
@@ -45,10 +52,11 @@ def sent_at_the_top(name: str, values: list[Any]) -> list[dict[str, Any]]:
     return [*(chunk({}, **{name: value}) for value in first), chunk({}, finish_reason="stop", **{name: last})]
 
 
-def read_all(body: bytes, **options: Any) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
-    """The parser that read a body to its end, and the chunks; every other way to read it comes to the same."""
+def read_all(*payloads: dict[str, Any]) -> tuple[ChatCompletionParser, list[ChatCompletionChunk]]:
+    """The parser that read the payloads and [DONE], and the chunks; every other way to read them comes to the same."""
+    body = b"".join(sse(*payloads))
     check(body)
-    parser = ChatCompletionParser(**options)
+    parser = ChatCompletionParser()
     return parser, [*parser.feed(body), *parser.close()]
 
 
