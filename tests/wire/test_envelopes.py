@@ -364,77 +364,58 @@ def test_content_that_looks_like_an_error_is_content(text: str) -> None:
 
 
 NO_ERRORS = [
-    pytest.param({"error_code": 0, "error_message": "success"}, id="a good error_code"),
-    pytest.param({"choices": [], "error_code": 0, "error_message": "success"}, id="a good error_code, no choices"),
-    pytest.param({"choices": [], "code": 0, "message": "ok"}, id="a good code beside a message, no choices"),
-    pytest.param({"choices": [], "code": 500, "usage": {"total_tokens": 3}}, id="a code beside usage, no choices"),
-    pytest.param({"choices": [], "message": "a notice"}, id="a message, no choices"),
-    pytest.param({"choices": [], "message": "a notice", "type": "system"}, id="a message of a type, no choices"),
-    pytest.param({"choices": [], "success": True, "errors": []}, id="success, no choices"),
-    pytest.param({"error_message": "ok", "success": True}, id="success beside error_message"),
-    pytest.param({"error_message": ["x"]}, id="an error_message that is no text"),
-    pytest.param({"error_message": ""}, id="an empty error_message"),
-    pytest.param({"success": True, "errors": {"message": "x"}}, id="success beside errors"),
-    pytest.param({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, id="errors without words"),
-    pytest.param({"errors": {"code": 0, "message": ""}}, id="errors with empty words"),
-    pytest.param(chunk("a", code=500), id="code beside choices"),
-    pytest.param(chunk("a", status_code=500), id="status_code beside choices"),
-    pytest.param(chunk("a", message="x"), id="message beside choices"),
-    pytest.param(chunk("a", detail="x"), id="detail beside choices"),
-    pytest.param(chunk("a", type="error"), id="type beside choices"),
-    pytest.param(chunk("a", base_resp={"status_code": 0, "status_msg": ""}), id="base_resp of 0"),
-    pytest.param(chunk("a", base_resp={"status_code": "0"}), id="base_resp of the text 0"),
-    pytest.param(chunk("a", base_resp=None), id="base_resp null"),
-    pytest.param(chunk("a", metadata={"error": {"message": "x"}}), id="an error inside another key"),
-    pytest.param({**HEAD, "choices": [{"delta": {"error": {}}}]}, id="an empty error inside a delta"),
-    pytest.param({**HEAD, "choices": [{"delta": {"role": "tool", "error": "x"}}]}, id="an error of a tool"),
-    pytest.param({**HEAD, "choices": [{"delta": {}, "error": None}]}, id="a null error inside a choice"),
+    # Codes and words that say that all is well.
+    *({"code": code} for code in (0, 200)),
     *(
-        pytest.param({**HEAD, "choices": [{"delta": {}, "error": value}]}, id=f"an error of {value!r} inside a choice")
-        for value in (False, {}, "", [])
-    ),
-    *(
-        pytest.param({**HEAD, "choices": [], "x_groq": value}, id=f"an x_groq of {value!r}")
-        for value in (None, {}, {"error": None}, {"error": ""}, {"error": {}}, "x")
-    ),
-    pytest.param({"success": True, "errors": [], "messages": [], "result": None}, id="Cloudflare's success"),
-    pytest.param({"error_code": 0, "error_msg": "success"}, id="Baidu's success"),
-    pytest.param({"error_code": "0", "error_msg": "success"}, id="the same as text"),
-    pytest.param({"Response": {"RequestId": "r"}}, id="Tencent's success"),
-    pytest.param({"Message": ""}, id="an empty message of AWS"),
-    pytest.param({"SomeException": "x"}, id="an exception that is no object"),
-    pytest.param({"model": "m", "message": {"role": "assistant", "content": "a"}}, id="a message with a role"),
-    pytest.param(chunk("a", errors=["x"], Message="x", error_code=5, success=False), id="all of them beside choices"),
-    pytest.param(chunk("a", "errored"), id="a finish reason that means none"),
-    *(
-        pytest.param(
-            {**HEAD, "choices": [{"delta": {}, "finish_reason": own, "native_finish_reason": native}]},
-            id=f"the upstream's {native!r} beside {own!r}",
-        )
-        for own, native in (
-            ("stop", "completed"),
-            ("stop", None),
-            ("stop", 5),
-            (None, "network_error"),
-            ("", "error"),
-            ("null", "error"),
-        )
-    ),
-    pytest.param({**HEAD, "choices": [], "usage": {"total_tokens": 1}}, id="usage alone"),
-    pytest.param({"choices": [], "usage": {"total_tokens": 1}, "code": 0}, id="usage and a code of 0"),
-    pytest.param({**HEAD, "choices": [], "prompt_filter_results": []}, id="Azure's first chunk"),
-    pytest.param({"code": 200}, id="code 200"),
-    pytest.param({"code": 0}, id="code 0"),
-    *(
-        pytest.param({**fields, "message": "success"}, id=f"a message beside {fields}")
+        {**fields, "message": "success"}
         for fields in (
             *({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True}),
             *({"code": "Success"}, {"error_code": 0}, {"status": "ok"}, {"status": "succeeded", "code": 200.0}),
         )
     ),
-    pytest.param({"id": "c"}, id="an id alone"),
-    pytest.param({**HEAD, "message": "x"}, id="a message in a chunk that has no choices"),
-    pytest.param({"usage": {"total_tokens": 1}, "message": "x"}, id="a message beside usage"),
+    *({"error_code": code, "error_msg": "success"} for code in (0, "0")),  # Baidu
+    *({"error_code": 0, "error_message": "success"}, {"error_message": "ok", "success": True}),
+    *({"error_message": text} for text in (["x"], "")),
+    {"success": True, "errors": {"message": "x"}},
+    *({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, {"errors": {"code": 0, "message": ""}}),
+    {"success": True, "errors": [], "messages": [], "result": None},  # Cloudflare
+    *({"Response": {"RequestId": "r"}}, {"Message": ""}, {"SomeException": "x"}),  # Tencent, AWS
+    # Words that are none of an error's.
+    {"id": "c"},
+    {"model": "m", "message": {"role": "assistant", "content": "a"}},
+    *({**HEAD, "message": "x"}, {"usage": {"total_tokens": 1}, "message": "x"}),
+    # Beside a list of choices without one.
+    *(
+        {"choices": [], **fields}
+        for fields in (
+            {"error_code": 0, "error_message": "success"},
+            *({"code": 0, "message": "ok"}, {"code": 500, "usage": {"total_tokens": 3}}),
+            *({"message": "a notice"}, {"message": "a notice", "type": "system"}, {"success": True, "errors": []}),
+            *({"usage": {"total_tokens": 1}}, {"usage": {"total_tokens": 1}, "code": 0}, {"prompt_filter_results": []}),
+            *({"x_groq": value} for value in (None, {}, {"error": None}, {"error": ""}, {"error": {}}, "x")),
+        )
+    ),
+    # Beside a choice.
+    *(
+        chunk("a", **fields)
+        for fields in (
+            *({"code": 500}, {"status_code": 500}, {"message": "x"}, {"detail": "x"}, {"type": "error"}),
+            *({"base_resp": value} for value in ({"status_code": 0, "status_msg": ""}, {"status_code": "0"}, None)),
+            {"metadata": {"error": {"message": "x"}}},
+            {"errors": ["x"], "Message": "x", "error_code": 5, "success": False},
+        )
+    ),
+    # In a choice.
+    *({**HEAD, "choices": [{"delta": {}, "error": value}]} for value in (None, False, {}, "", [])),
+    *({**HEAD, "choices": [{"delta": delta}]} for delta in ({"error": {}}, {"role": "tool", "error": "x"})),
+    chunk("a", "errored"),
+    *(
+        {**HEAD, "choices": [{"delta": {}, "finish_reason": own, "native_finish_reason": native}]}
+        for own, native in (
+            *(("stop", "completed"), ("stop", None), ("stop", 5)),
+            *((None, "network_error"), ("", "error"), ("null", "error")),
+        )
+    ),
 ]
 
 

@@ -25,36 +25,32 @@ from chunkfold.testing import HEAD
 
 
 SAME = [
-    pytest.param(chunk({"content": "a"}), id="a chunk"),
-    pytest.param(chunk({"content": "a"}, x={"y": [1, None]}) | {"z": 1}, id="unknown fields"),
-    pytest.param({"choices": []}, id="no choice"),
-    pytest.param({"choices": [{}]}, id="an empty choice"),
-    pytest.param({}, id="nothing"),
-    pytest.param({**chunk({"content": "a"}), "error": None}, id="error null"),
-    pytest.param({**chunk({"content": "a"}), "error": False}, id="error false"),
-    pytest.param({**chunk({"content": "a"}), "error": {}}, id="an empty error beside choices"),
-    pytest.param({**chunk({"content": "a"}), "error": {"message": "x"}}, id="an error beside choices"),
-    pytest.param({**chunk({"content": "a"}), "base_resp": {"status_code": 0}}, id="base_resp of 0"),
-    pytest.param({**chunk({"content": "a"}), "base_resp": {"status_code": 1002}}, id="base_resp"),
-    pytest.param({**chunk({"content": "a"}), "object": "error", "message": "x"}, id="object error"),
-    pytest.param({"object": "error"}, id="object error alone"),
-    pytest.param({"object": "error", "param": "x"}, id="object error with a key"),
-    pytest.param({**chunk({"content": "a"}), "type": "error"}, id="type error beside choices"),
-    pytest.param({**chunk({"content": "a"}), "code": 500}, id="a code beside choices"),
-    pytest.param({**HEAD, "choices": [], "code": 500}, id="a code beside no choice"),
-    pytest.param(chunk({}, "error"), id="a finish reason that means an error"),
-    pytest.param(chunk({}, "ABORT"), id="the same in capitals"),
-    pytest.param({"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}, id="another API"),
-    pytest.param({**chunk({"content": "a"}, text="b"), "object": "text_completion"}, id="text beside delta"),
-    pytest.param({"type": "message_start", "message": {}}, id="a type of another API"),
-    pytest.param(b'{"choices":[{"delta":{"content":"a","content":"b"}}],"x":1,"x":2}', id="duplicate keys"),
-    pytest.param(b'{"choices":[{"logprobs":{"content":[{"logprob":-Infinity}]}}],"x":Infinity}', id="infinities"),
-    pytest.param(b' \n{"choices" :\t[ ] } ', id="blanks"),
-    pytest.param(chunk({"index": "1", "created": 1.0}), id="digits under unknown keys"),
-    pytest.param({"choices": [], "x": {"index": "5", "y": [{"created": "5"}]}}, id="digits inside an unknown value"),
-    pytest.param(chunk({"reasoning_details": [{"index": 0.0}]}), id="digits in a block"),
-    pytest.param(chunk({"content": [{"type": "text", "index": "0"}]}), id="digits in a content part"),
-    pytest.param({"choices": [], "usage": {"cached_tokens": "4", "index": 1.0}}, id="digits in unknown counts"),
+    chunk({"content": "a"}, x={"y": [1, None]}) | {"z": 1},
+    *({}, {"choices": []}, {"choices": [{}]}),
+    b'{"choices":[{"delta":{"content":"a","content":"b"}}],"x":1,"x":2}',
+    b'{"choices":[{"logprobs":{"content":[{"logprob":-Infinity}]}}],"x":Infinity}',
+    b' \n{"choices" :\t[ ] } ',
+    # What may be an error.
+    *(
+        {**chunk({"content": "a"}), **fields}
+        for fields in (
+            *({}, {"error": None}, {"error": False}, {"error": {}}, {"error": {"message": "x"}}),
+            *({"base_resp": {"status_code": 0}}, {"base_resp": {"status_code": 1002}}, {"code": 500}),
+            *({"object": "error", "message": "x"}, {"type": "error"}),
+        )
+    ),
+    *({"object": "error"}, {"object": "error", "param": "x"}, {**HEAD, "choices": [], "code": 500}),
+    *(chunk({}, reason) for reason in ("error", "ABORT")),
+    # Another API.
+    {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]},
+    {**chunk({"content": "a"}, text="b"), "object": "text_completion"},
+    {"type": "message_start", "message": {}},
+    # Digits where no number has to be: under unknown keys, in blocks, parts and unknown counts.
+    chunk({"index": "1", "created": 1.0}),
+    {"choices": [], "x": {"index": "5", "y": [{"created": "5"}]}},
+    chunk({"reasoning_details": [{"index": 0.0}]}),
+    chunk({"content": [{"type": "text", "index": "0"}]}),
+    {"choices": [], "usage": {"cached_tokens": "4", "index": 1.0}},
 ]
 
 
@@ -185,53 +181,47 @@ def test_no_numbers_are_values(word: str, value: float) -> None:
 # What is refused, and with which words
 
 
-LIST_OF_PARTS = "a string or a list of parts"
-ESSENTIAL = {
-    "choices: object": ({"choices": {"delta": {}}}, "choices", "a list", "dict"),
-    "choices: string": ({"choices": "x"}, "choices", "a list", "str"),
-    "a choice": ({"choices": ["x"]}, "choices[0]", "an object", "str"),
-    "the second choice": ({"choices": [{}, 5]}, "choices[1]", "an object", "int"),
-    "index: word": (chunk({}, index="x"), "choices[0].index", "an integer", "str"),
-    "index: fraction": (chunk({}, index=1.5), "choices[0].index", "an integer", "float"),
-    "index: true": (chunk({}, index=True), "choices[0].index", "an integer", "bool"),
-    "index: list": (chunk({}, index=[]), "choices[0].index", "an integer", "list"),
-    "finish_reason: number": (chunk({}, 5), "choices[0].finish_reason", "a string", "int"),
-    "finish_reason": (chunk({}, {"reason": "stop"}), "choices[0].finish_reason", "a string", "dict"),
-    "finish_reason: false": (chunk({}, False), "choices[0].finish_reason", "a string", "bool"),
-    "delta: string": (chunk("x"), "choices[0].delta", "an object", "str"),
-    "delta: list": (chunk([{}]), "choices[0].delta", "an object", "list"),
-    "delta: number": (chunk(5), "choices[0].delta", "an object", "int"),
-    "content: object": (chunk({"content": {}}), "choices[0].delta.content", LIST_OF_PARTS, "dict"),
-    "the second": ({"choices": [{}, {"delta": {"content": {}}}]}, "choices[1].delta.content", LIST_OF_PARTS, "dict"),
-    "tool_calls": (chunk({"tool_calls": 7}), "choices[0].delta.tool_calls", "a list", "int"),
-    "a call": (calls("x"), "choices[0].delta.tool_calls[0]", "an object", "str"),
-    "its index": (calls({"index": "x"}), "choices[0].delta.tool_calls[0].index", "an integer", "str"),
-    "its id": (calls({"id": ["a"]}), "choices[0].delta.tool_calls[0].id", "a string", "list"),
-    "its id: true": (calls({"id": True}), "choices[0].delta.tool_calls[0].id", "a string", "bool"),
-    "its function": (calls({"function": "f"}), "choices[0].delta.tool_calls[0].function", "an object", "str"),
-    "its custom": (calls({"custom": []}), "choices[0].delta.tool_calls[0].custom", "an object", "list"),
-    "a name": (calls({"function": {"name": 5}}), "choices[0].delta.tool_calls[0].function.name", "a string", "int"),
-    "arguments: number": (calls(call(5)), "choices[0].delta.tool_calls[0].function.arguments", "a string", "int"),
-    "the second call's input":
-        (calls(call("{}"), {"custom": {"input": {}}}), "choices[0].delta.tool_calls[1].custom.input", "a string",
-         "dict"),
-    "a message's content": (whole({"content": {"text": "Hi"}}), "choices[0].message.content", LIST_OF_PARTS, "dict"),
-    "a message's calls": (whole({"tool_calls": 7}), "choices[0].message.tool_calls", "a list", "int"),
-    "a message's arguments":
-        (whole({"tool_calls": [call(5)]}), "choices[0].message.tool_calls[0].function.arguments", "a string", "int"),
-}  # fmt: skip
+PARTS, CALL = "a string or a list of parts", "choices[0].delta.tool_calls[0]"
+ESSENTIAL: list[tuple[Any, str, str, list[Any]]] = [
+    # What comes with a value of a wrong type, where it is then, what is expected, and some such values.
+    (lambda wrong: {"choices": wrong}, "choices", "a list", [{"delta": {}}, "x"]),
+    (lambda wrong: {"choices": [wrong]}, "choices[0]", "an object", ["x"]),
+    (lambda wrong: {"choices": [{}, wrong]}, "choices[1]", "an object", [5]),
+    (lambda wrong: chunk({}, index=wrong), "choices[0].index", "an integer", ["x", 1.5, True, []]),
+    (lambda wrong: chunk({}, wrong), "choices[0].finish_reason", "a string", [5, {"reason": "stop"}, False]),
+    (chunk, "choices[0].delta", "an object", ["x", [{}], 5]),
+    (lambda wrong: chunk({"content": wrong}), "choices[0].delta.content", PARTS, [{}]),
+    (lambda wrong: {"choices": [{}, {"delta": {"content": wrong}}]}, "choices[1].delta.content", PARTS, [{}]),
+    (lambda wrong: chunk({"tool_calls": wrong}), "choices[0].delta.tool_calls", "a list", [7]),
+    (calls, CALL, "an object", ["x"]),
+    (lambda wrong: calls({"index": wrong}), f"{CALL}.index", "an integer", ["x"]),
+    (lambda wrong: calls({"id": wrong}), f"{CALL}.id", "a string", [["a"], True]),
+    (lambda wrong: calls({"function": wrong}), f"{CALL}.function", "an object", ["f"]),
+    (lambda wrong: calls({"custom": wrong}), f"{CALL}.custom", "an object", [[]]),
+    (lambda wrong: calls({"function": {"name": wrong}}), f"{CALL}.function.name", "a string", [5]),
+    (lambda wrong: calls(call(wrong)), f"{CALL}.function.arguments", "a string", [5]),
+    (lambda wrong: calls(call("{}"), {"custom": {"input": wrong}}), f"{CALL[:-3]}[1].custom.input", "a string", [{}]),
+    (lambda wrong: whole({"content": wrong}), "choices[0].message.content", PARTS, [{"text": "Hi"}]),
+    (lambda wrong: whole({"tool_calls": wrong}), "choices[0].message.tool_calls", "a list", [7]),
+    (
+        lambda wrong: whole({"tool_calls": [call(wrong)]}),
+        "choices[0].message.tool_calls[0].function.arguments",
+        "a string",
+        [5],
+    ),
+]
 
 
-@each_case(("data", "place", "expected", "received"), ESSENTIAL.values(), ids=ESSENTIAL)
-def test_an_essential_field_of_a_wrong_type_is_refused(data: Any, place: str, expected: str, received: str) -> None:
+@each_case(("sent", "place", "expected", "values"), ESSENTIAL)
+def test_an_essential_field_of_a_wrong_type_is_refused(sent: Any, place: str, expected: str, values: list[Any]) -> None:
     """An error says what was expected, what was received, and where."""
-    event = ServerSentEvent(compact(data), offset=1234)
-    error = parse_payload(event).error
-    assert isinstance(error, InvalidChunkError)
-    assert f": {place}: expected {expected}, received {received}" in str(error)
-    assert "1234" in str(error).split(":")[0]
-    assert error.position == 1234
-    assert not error.retryable
+    for wrong in values:
+        error = parse_payload(ServerSentEvent(compact(sent(wrong)), offset=1234)).error
+        assert isinstance(error, InvalidChunkError)
+        assert f": {place}: expected {expected}, received {type(wrong).__name__}" in str(error)
+        assert "1234" in str(error).split(":")[0]
+        assert error.position == 1234
+        assert not error.retryable
 
 
 NO_OBJECTS = [
