@@ -8,13 +8,34 @@ from typing import Any
 import pytest
 from cases import each_case
 from hypothesis import given
-from json_beginnings import NEAR_JSON, NEVER, can_become_json, fed, partial, refused
+from json_beginnings import NEAR_JSON, can_become_json, fed, partial, refused
 
 from chunkfold import ChatCompletionMessage, ChatCompletionStream, Function, ParseError, PartialJSON, ToolCallDone
 from chunkfold.testing import choice, fragment, sse
 
+NEVER = [
+    # Text, alone or around JSON.
+    *("nope", "Sure! {", "```json\n{", "\ufeff{", "\xa0", "\x0b\x0c", '{"a": x}', '{"a": 1} and more', '{"a": 1}t'),
+    # Quotes, and what is in them.
+    *("{'a'", '"a\n', '{"a\n', '"\x1f', '["\\q', '["\\q and so on", 1', '["\\q"]', '{"a": "\\q\\'),
+    *('"\\u00g', '["\\u12"]', '"\\u00\N{ARABIC-INDIC DIGIT ONE}', '"\\u000\N{ARABIC-INDIC DIGIT ONE}"'),
+    # Numbers.
+    *("[+1", "[.5", "[--1", "[1-2]", "[1-2", "[01", "[1.2.3", "[1.,", "[1e5e", "[\u0661"),
+    # Literals.
+    *("[trux", "[nul]", "truee"),
+    # Commas and colons: too many, too few, or another sign in their place.
+    *("{,", '{"a": }', "[1,]", '{"a": 1,}', '{"a"=1', '{"a" 1', "[:"),
+    *("[1 2", "[1 2, 3, 4]", '["a" "b', '{"a": 1 "b": 2', '{"a" "b', '{"a": "b"c', "[true false", "[1 t", "[1 ."),
+    # Brackets and braces.
+    *("[}", '{"a": 1]', '{"a":}', '{"a"}', "]", "[1]]", '{"a": 1}{'),
+    # Keys that are none.
+    *("{1", "{t"),
+    # Two values.
+    *('"a" "b"', "1 2"),
+]
 
-@each_case("text", [*NEVER, '{"a": "\\q\\'])
+
+@each_case("text", NEVER)
 @each_case("as_type", [None, Any, dict[str, Any]], ids=["no type", "any type", "a type"])
 def test_text_that_can_never_become_json_raises_at_once_and_says_where(text: str, as_type: Any) -> None:
     parses: list[Any] = [
