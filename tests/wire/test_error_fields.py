@@ -494,41 +494,34 @@ def nested(depth: int) -> Any:
     return {"message": nested(depth - 1)} if depth else "x"
 
 
+NAMED_X = [
+    # Under one of its names, in an envelope or bare.
+    *({"error": {name: "x"}} for name in ("message", "msg", "detail", "error_message", "title")),
+    *({"error_type": "BadRequestError", "error_message": "x"}, {"choices": [], "error_message": "x"}),  # Venice
+    {"choices": None, "error_message": "x", "error_code": 400},  # DeepInfra
+    {"code": 500, "message": "x", "usage": {"total_tokens": 0}},
+    *({"message": "x", "code": "LIMIT", "status": 200}, {"message": "x", "code": "E1", "error_code": 0}),
+    {"error": "x", "message": "x"},  # the same twice
+    {"error": True, "title": "x"},  # the first name that has words
+    # In an object, a few of them deep.
+    *({"error": {"message": {"message": "x"}}}, {"error": {"message": nested(4)}}, {"message": {"error": "x"}}),
+    *({"detail": {"message": "x"}}, {"errors": {"message": "x"}}),  # FastAPI, ModelScope
+    # In a list.
+    {"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]},  # FastAPI
+    {"error": {"detail": {"errors": [{"loc": ["m"], "msg": "x"}]}}},  # Llama Stack
+    {"success": False, "errors": [{"description": "x", "key": "k"}]},  # Writer
+    # In what a choice has.
+    *({"choices": [{name: {"error": {"message": "x"}}, "finish_reason": "error"}]} for name in ("delta", "message")),
+]
 MESSAGES = [
-    pytest.param({"error": {"message": "x"}}, "x", id="message"),
-    pytest.param({"error": {"msg": "x"}}, "x", id="msg"),
-    pytest.param({"error": {"detail": "x"}}, "x", id="detail"),
-    pytest.param({"error": "Bad Request", "message": "x"}, "Bad Request: x", id="a phrase beside a message (Fastify)"),
-    pytest.param({"error": "x", "error_description": "y"}, "x: y", id="a word beside its description (OAuth)"),
-    pytest.param({"error": {"error": "x", "error_description": "y"}}, "y", id="its description in an envelope"),
-    pytest.param({"error": "x", "title": "y"}, "x: y", id="a phrase beside a title"),
-    pytest.param({"error": "x", "message": "x"}, "x", id="the same twice"),
-    pytest.param({"error": "x", "message": "x: y"}, "x: y", id="a phrase that begins the message"),
-    pytest.param({"message": "x", "code": "LIMIT", "status": 200}, "x", id="a code beside a good status"),
-    pytest.param({"message": "x", "code": "E1", "error_code": 0}, "x", id="a code beside a good one"),
-    pytest.param({"error": {"message": {"message": "x"}}}, "x", id="a message that is an object"),
-    pytest.param({"error": {"message": nested(4)}}, "x", id="a few objects deep"),
-    pytest.param({"error": {"message": nested(5)}}, NO_MESSAGE, id="but no deeper"),
-    pytest.param({"detail": [{"loc": ["body"], "msg": "x", "type": "missing"}]}, "x", id="FastAPI's list"),
-    pytest.param({"detail": [[[[["x"]]]]]}, "['x']", id="lists in lists"),
-    pytest.param({"detail": {"message": "x"}}, "x", id="FastAPI's object"),
-    pytest.param({"error": {"detail": {"errors": [{"loc": ["m"], "msg": "x"}]}}}, "x", id="Llama Stack's list"),
-    pytest.param({"message": {"error": "x"}}, "x", id="bare, an object"),
-    pytest.param({"code": 500, "message": "x", "usage": {"total_tokens": 0}}, "x", id="bare, beside a usage"),
-    pytest.param({"error_type": "BadRequestError", "error_message": "x"}, "x", id="error_message (Venice)"),
-    pytest.param({"choices": None, "error_message": "x", "error_code": 400}, "x", id="beside a code (DeepInfra)"),
-    pytest.param({"choices": [], "error_message": "x"}, "x", id="beside an empty list"),
-    pytest.param({"errors": {"message": "x"}}, "x", id="an object of errors (ModelScope)"),
-    pytest.param({"error": {"error_message": "x"}}, "x", id="error_message"),
-    pytest.param({"error": {"title": "x"}}, "x", id="title"),
-    pytest.param({"error": True, "title": "x"}, "x", id="the first name that has words"),
-    pytest.param({"success": False, "errors": [{"description": "x", "key": "k"}]}, "x", id="description (Writer)"),
-    *(
-        pytest.param(
-            {"choices": [{name: {"error": {"message": "x"}}, "finish_reason": "error"}]}, "x", id=f"in a {name}"
-        )
-        for name in ("delta", "message")
-    ),
+    *((body, "x") for body in NAMED_X),
+    ({"error": "Bad Request", "message": "x"}, "Bad Request: x"),  # Fastify has a phrase beside a message
+    ({"error": "x", "message": "x: y"}, "x: y"),
+    ({"error": "x", "error_description": "y"}, "x: y"),  # OAuth has a word beside its description
+    ({"error": {"error": "x", "error_description": "y"}}, "y"),
+    ({"error": "x", "title": "y"}, "x: y"),
+    ({"error": {"message": nested(5)}}, NO_MESSAGE),
+    ({"detail": [[[[["x"]]]]]}, "['x']"),
 ]
 
 
