@@ -15,6 +15,8 @@ from chunkfold.testing import DONE, HEAD, delta, event
 
 
 TEXT_OF_OBJECT = {"n": [1, {"ü": None}], "x": "a\nb"}
+ENCODED, HALF = json.dumps(ONE), r'"{\"n\": \"\ud800\"}"'
+DOUBLED = '{",":0,":":"}' * 2
 ARGUMENTS = [
     # `arguments` as sent, one value per fragment; their text; what `parse` makes of it; the rules.
     pytest.param([OPEN, "1}"], ONE, {"n": 1}, set(), id="text"),
@@ -26,18 +28,10 @@ ARGUMENTS = [
     pytest.param([...], "", {}, set(), id="not sent"),
     pytest.param([" \n"], " \n", {}, set(), id="blank"),
     pytest.param([f" {ONE}\n"], f" {ONE}\n", {"n": 1}, set(), id="blanks around"),
-    pytest.param(
-        [f" {json.dumps(ONE)} "], f" {json.dumps(ONE)} ", {"n": 1}, {"CF310"}, id="blanks around, encoded twice"
-    ),
-    pytest.param(
-        [r'"{\"n\": \"\ud800\"}"'],
-        r'"{\"n\": \"\ud800\"}"',
-        {"n": "\ufffd"},
-        {"CF310"},
-        id="half a character, encoded twice",
-    ),
+    pytest.param([f" {ENCODED} "], f" {ENCODED} ", {"n": 1}, {"CF310"}, id="blanks around, encoded twice"),
+    pytest.param([HALF], HALF, {"n": "\ufffd"}, {"CF310"}, id="half a character, encoded twice"),
     pytest.param(['{} {"n": {}}'], '{} {"n": {}}', {"n": {}}, {"CF311"}, id="a placeholder and a blank"),
-    pytest.param([json.dumps(ONE)], json.dumps(ONE), {"n": 1}, {"CF310"}, id="encoded twice"),
+    pytest.param([ENCODED], ENCODED, {"n": 1}, {"CF310"}, id="encoded twice"),
     pytest.param([{"n": 1}], ONE, {"n": 1}, {"CF310"}, id="an object is its JSON text"),
     pytest.param([{}], "{}", {}, {"CF310"}, id="an empty object alone"),
     pytest.param([{}, OPEN, "1}"], ONE, {"n": 1}, {"CF310"}, id="an empty object before other arguments"),
@@ -48,9 +42,7 @@ ARGUMENTS = [
     pytest.param(["{}", OPEN, "1}"], "{}" + ONE, {"n": 1}, {"CF311"}, id="a placeholder before pieces"),
     pytest.param(["{}"], "{}", {}, set(), id="what might be a placeholder, alone"),
     pytest.param(["{", "}"], "{}", {}, set(), id="an empty object in pieces"),
-    pytest.param(
-        ['{",":0,":":"}' * 2], '{",":0,":":"}' * 2, {",": 0, ":": "}{", ":0,": ":"}, set(), id="two equal halves"
-    ),
+    pytest.param([DOUBLED], DOUBLED, {",": 0, ":": "}{", ":0,": ":"}, set(), id="two equal halves"),
 ]
 
 
@@ -128,31 +120,23 @@ def test_a_call_is_not_complete_because_its_arguments_parse() -> None:
 # Several objects in one call
 
 
-SEVERAL = [
-    pytest.param([ONE, TWO], {"CF312"}, id="two"),
-    pytest.param([ONE, " \n", OPEN, "2}"], {"CF312"}, id="in pieces"),
-    pytest.param([ONE + TWO + THREE], {"CF312"}, id="three in one fragment"),
-    pytest.param([ONE, OPEN], {"CF312"}, id="the second one is cut"),
-    pytest.param([{"n": 1}, {"n": 2}], {"CF310", "CF312"}, id="as objects"),
-    pytest.param([ONE, " \n"], set(), id="one, then a blank"),
-    pytest.param(["{}", ONE], {"CF311"}, id="a placeholder, then one"),
-    pytest.param(["{}", "\n", ONE], {"CF311"}, id="a placeholder, a blank, then one"),
-    pytest.param([" {", "}", " ", " ", ONE], {"CF311"}, id="a placeholder in pieces, with blanks around it"),
-    pytest.param(["{}", "\n"], set(), id="a placeholder, then only a blank"),
-    pytest.param(["{}", *[" "] * 90, ONE], {"CF311"}, id="a placeholder, then many blanks"),
-    pytest.param(["{}", *[" "] * 200, ONE], set(), id="a placeholder, then more than are looked at"),
-    pytest.param(["{}", "x", ONE], set(), id="no placeholder, then one"),
-    pytest.param(["{}", ONE, TWO], {"CF311", "CF312"}, id="a placeholder, then two"),
-    pytest.param(['{"n":"}{"}'], set(), id="braces in a text"),
-    pytest.param(["[{}", "{}]"], set(), id="no object"),
-    pytest.param(['{"n":}{}'], set(), id="no JSON"),
-    pytest.param(['{"n":' + "[" * 100_000 + "}{"], set(), id="too deep to tell"),
-    pytest.param(['{"n":"' + "a" * 2**20 + '"}', TWO], set(), id="too long to be looked at"),
+SEVERAL: list[tuple[set[str], list[list[Any]]]] = [
+    # The rules that are noted, and the pieces of arguments.
+    ({"CF312"}, [[ONE, TWO], [ONE, " \n", OPEN, "2}"], [ONE + TWO + THREE], [ONE, OPEN]]),
+    ({"CF310", "CF312"}, [[{"n": 1}, {"n": 2}]]),
+    # A placeholder, and blanks around it.
+    ({"CF311"}, [["{}", ONE], ["{}", "\n", ONE], [" {", "}", " ", " ", ONE], ["{}", *[" "] * 90, ONE]]),
+    ({"CF311", "CF312"}, [["{}", ONE, TWO]]),
+    # Only blanks follow, or more than are looked at, or something else before it.
+    (set(), [[ONE, " \n"], ["{}", "\n"], ["{}", *[" "] * 200, ONE], ["{}", "x", ONE]]),
+    # Braces in a text, no object, no JSON, too deep to tell, too long to be looked at.
+    (set(), [['{"n":"}{"}'], ["[{}", "{}]"], ['{"n":}{}'], ['{"n":' + "[" * 100_000 + "}{"]]),
+    (set(), [['{"n":"' + "a" * 2**20 + '"}', TWO]]),
 ]
 
 
-@each_case(("pieces", "rules"), SEVERAL)
-def test_several_objects_in_one_call_are_noted(pieces: list[Any], rules: set[str]) -> None:
+@each_case(("rules", "pieces"), [(rules, pieces) for rules, cases in SEVERAL for pieces in cases])
+def test_several_objects_in_one_call_are_noted(rules: set[str], pieces: list[Any]) -> None:
     """CF312: the text stays, and does not parse."""
     first, *more = pieces
     parser = read((0, "a", W, first), *((0, ..., ..., piece) for piece in more))

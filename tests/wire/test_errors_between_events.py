@@ -15,30 +15,23 @@ from chunkfold.wire import raw_data
 
 LINE_ENDS = (b"\n", b"\r\n", b"\r")
 FIELDS = [
-    pytest.param(b"error: overloaded\n\n", id="no JSON"),
-    *(pytest.param(b"error: %cboom\n\n" % sign, id=f"what begins like JSON: {sign}") for sign in (b"{", b"[", b'"')),
-    pytest.param(b"error\n\n", id="no value"),
-    pytest.param(b"error:\n\n", id="an empty value"),
-    pytest.param(b"error: null\n\n", id="null"),
-    pytest.param(b"error:  false \n\n", id="false, with blanks"),
-    pytest.param(b'event: log\ndata: {"object":"error","message":"x"}\n\n', id="an error object in another event"),
-    pytest.param(b'errors: {"message":"x"}\n\n', id="another name"),
-    pytest.param(b': error: {"message":"x"}\n\n', id="in a comment"),
-    pytest.param(b'event: Error\ndata: {"message":"x"}\n\n', id="an event of another name"),
-    pytest.param(b"event: error\n\n", id="an error event without data"),
-    pytest.param(b"event: error\n:\n\n", id="an error event with an empty comment"),
-    pytest.param(b"event: error\n: keep-alive\n\n", id="an error event with a keep-alive"),
-    pytest.param(b"event: error\n:PING\n: \n: ping - 2026-01-01 00:00:00\n\n", id="an error event with others"),
-    pytest.param(b"event: error\n: OPENROUTER PROCESSING\n\n", id="an error event with that of OpenRouter"),
-    pytest.param(b'event: log\ndata: tried, got data: {"error":{"message":"x"}}\n\n', id="in the text of a log"),
-    pytest.param(b'event: log\ndata: {"tried":data: {"error":{"message":"x"}}\n\n', id="in the JSON of a log"),
-    pytest.param(b'event: progress\ndata: {"choices":null,"message":"thinking"}\n\n', id="a message in another event"),
-    pytest.param(b'event: tool_status\ndata: {"tool_call_id":"c","error":{"msg":"x"}}\n\n', id="a tool's (Friendli)"),
-    pytest.param(b'{\n"status": "ok"\n}\n\n', id="bare JSON without an error"),
-    pytest.param(b'{\n"error": null\n}\n\n', id="bare JSON, null"),
-    pytest.param(b'{\n"error": {\n"message": "x"\n}\n\n', id="bare JSON, cut"),
-    pytest.param(b'{\n"error": {\n"message": "' + b"x" * 2**20 + b'"\n}\n}\n\n', id="bare JSON, too long"),
-    pytest.param(b'{\n\n"error": {\n"message": "x"\n}\n}\n\n', id="bare JSON with a blank line"),
+    # A field: no JSON, what only begins like it, nothing, another name.
+    *(b"error: %b\n\n" % value for value in (b"overloaded", b"{boom", b"[boom", b'"boom', b"", b"null", b" false ")),
+    *(b"error\n\n", b"error:\n\n", b'errors: {"message":"x"}\n\n'),
+    # Another event, or none.
+    *(b'event: log\ndata: {"object":"error","message":"x"}\n\n', b'event: Error\ndata: {"message":"x"}\n\n'),
+    b'event: log\ndata: tried, got data: {"error":{"message":"x"}}\n\n',
+    b'event: log\ndata: {"tried":data: {"error":{"message":"x"}}\n\n',
+    b'event: progress\ndata: {"choices":null,"message":"thinking"}\n\n',
+    b'event: tool_status\ndata: {"tool_call_id":"c","error":{"msg":"x"}}\n\n',  # a tool's (Friendli)
+    # Comments, also in an error event without data: keep-alives.
+    b': error: {"message":"x"}\n\n',
+    *(b"event: error\n%b\n" % comments for comments in (b"", b":\n", b": keep-alive\n", b": OPENROUTER PROCESSING\n")),
+    b"event: error\n:PING\n: \n: ping - 2026-01-01 00:00:00\n\n",
+    # Bare JSON: without an error, null, cut, too long, with a blank line.
+    *(b'{\n"status": "ok"\n}\n\n', b'{\n"error": null\n}\n\n', b'{\n"error": {\n"message": "x"\n}\n\n'),
+    b'{\n"error": {\n"message": "' + b"x" * 2**20 + b'"\n}\n}\n\n',
+    b'{\n\n"error": {\n"message": "x"\n}\n}\n\n',
 ]
 
 
@@ -51,15 +44,13 @@ def test_no_error_in_the_framing(block: bytes) -> None:
 
 
 COMMENTED = [
-    pytest.param(b"event: error\n: overloaded\n\n", id="a comment (Dynamo)"),
-    pytest.param(b"event: error\n:overloaded\n\n", id="without a blank"),
-    pytest.param(b"event: error\n: overloaded\n: more\nid: 1\n\n", id="the first of several"),
-    pytest.param(b'event: error\n: {"message":"overloaded","code":503}\n\n', id="JSON"),
-    pytest.param(b"event: error\n: keep-alive\n: overloaded\n\n", id="after a keep-alive"),
-    pytest.param(b"event: error\n: keep alive 5\n:\n: overloaded\n\n", id="after others"),
-    pytest.param(b": a\n\nevent: error\n: overloaded\n: b\n: c\n\n: d\n", id="among short lines"),
-    pytest.param(b"event: error\n: overloaded\n", id="without a blank line"),
-    pytest.param(b"event: error\n: overloaded", id="without a line end"),
+    *(b"event: error\n: overloaded\n\n", b"event: error\n:overloaded\n\n"),  # Dynamo; without a blank
+    b"event: error\n: overloaded\n: more\nid: 1\n\n",
+    b'event: error\n: {"message":"overloaded","code":503}\n\n',
+    # After keep-alives, among short lines.
+    *(b"event: error\n: keep-alive\n: overloaded\n\n", b"event: error\n: keep alive 5\n:\n: overloaded\n\n"),
+    b": a\n\nevent: error\n: overloaded\n: b\n: c\n\n: d\n",
+    *(b"event: error\n: overloaded\n", b"event: error\n: overloaded"),
 ]
 
 
@@ -329,11 +320,9 @@ def test_an_error_behind_too_many_lines() -> None:
 
 
 BARE = [
-    pytest.param({"code": "workflow_error", "message": "x", "details": "ValueError"}, id="a code and a message"),
-    pytest.param({"code": "STREAM_ERROR", "message": "x"}, id="a code in capitals"),
-    pytest.param({"object": "error", "message": "x", "code": 400}, id="an object named error"),
-    pytest.param({"type": "error", "message": "x"}, id="a type named error"),
-    pytest.param({"id": 1, "error": {"message": "x"}}, id="an envelope behind another key"),
+    {"code": "workflow_error", "message": "x", "details": "ValueError"},
+    *({"code": "STREAM_ERROR", "message": "x"}, {"type": "error", "message": "x"}),
+    *({"object": "error", "message": "x", "code": 400}, {"id": 1, "error": {"message": "x"}}),
 ]
 
 
