@@ -200,29 +200,25 @@ def test_one_entry_for_each_rule_however_often_it_is_broken() -> None:
 
 # What they send for good, and in which of the clean bodies: the reasons are what each of the five is known
 # to do. Everything else that they do is no anomaly: where the usage stands, reasoning fields, unknown fields.
-OWN: dict[str, dict[str, tuple[str, set[str]]]] = {
+OWN: dict[str, dict[str, set[str]]] = {
     "opentoken": {},
     "sansa": {
-        "CF206": (
-            "the last chunk may lack `object` and `created`",
-            {"reasoning", "structured", "text", "tool_call", "usage"},
-        ),
+        # The last chunk may lack `object` and `created`.
+        "CF206": {"reasoning", "structured", "text", "tool_call", "usage"},
     },
     "stepfun": {
-        "CF203": (
-            'the role is "" on every chunk, and so is the finish reason until the end',
-            {"reasoning", "reasoning_twice", "text", "tool_call", "usage"},
-        ),
-        "CF301": ("tool calls by id, `index` not promised", {"tool_call"}),
+        # The role is "" on every chunk, and so is the finish reason until the end.
+        "CF203": {"reasoning", "reasoning_twice", "text", "tool_call", "usage"},
+        "CF301": {"tool_call"},  # tool calls by id, `index` not promised
     },
     "nagaai": {
-        "CF206": ("the usage comes in a trailer with `choices: []` and nothing else: no id, no object", {"usage"}),
-        "CF301": ("tool call deltas without `index`", {"tool_call"}),
-        "CF501": ("the trailer may be missing, and [DONE] is with it", {"usage_missing"}),
+        "CF206": {"usage"},  # it comes in a trailer with `choices: []` and nothing else: no id, no object
+        "CF301": {"tool_call"},  # tool call deltas without `index`
+        "CF501": {"usage_missing"},  # the trailer may be missing, and [DONE] is with it
     },
     "nameless": {
-        "CF216": ("it sends no `created` and no `model`", {"text", "tool_call", "usage", "usage_on_finish"}),
-        "CF308": ("the function's name comes in pieces", {"tool_call"}),
+        "CF216": {"text", "tool_call", "usage", "usage_on_finish"},  # it sends no `created` and no `model`
+        "CF308": {"tool_call"},  # the function's name comes in pieces
     },
 }
 CLEAN = sorted(
@@ -232,14 +228,14 @@ CLEAN = sorted(
 
 def test_the_five_providers_are_those_with_golden_bodies() -> None:
     assert {case.partition("/")[0] for case in CLEAN} == OWN.keys()
-    named = {f"{provider}/{case}" for provider, own in OWN.items() for _, cases in own.values() for case in cases}
+    named = {f"{provider}/{case}" for provider, own in OWN.items() for cases in own.values() for case in cases}
     assert named <= set(CLEAN)
 
 
 @each_case("case", CLEAN)
 def test_a_clean_stream_breaks_no_rule_but_its_providers_own(case: str) -> None:
     provider, _, name = case.partition("/")
-    expected = {id_ for id_, (_, cases) in OWN[provider].items() if name in cases}
+    expected = {id_ for id_, cases in OWN[provider].items() if name in cases}
     body = (GOLDEN / f"{case}.sse").read_bytes()
     parser = parsed(body)
     assert parser.end is StreamEnd.FINISHED

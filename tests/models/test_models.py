@@ -281,7 +281,8 @@ def test_views_where_nothing_came() -> None:
         assert completion.message == ChatCompletionMessage()
 
 
-OUTCOMES = {
+OUTCOMES: dict[Outcome | None, list[str | None]] = {
+    None: [None, "", " ", "null", "None", "NONE", "thinking_end"],
     Outcome.STOP: ["stop", "eos_token", "end_turn", "stop_sequence", "STOP", "eos", "normal", " stop "],
     Outcome.LENGTH: ["length", "max_tokens", "MAX_TOKENS", "model_length", "ERROR_LIMIT", "time_limit"],
     Outcome.TOOL_CALLS: ["tool_calls", "function_call", "tool_use", "tool-calls"],
@@ -299,7 +300,7 @@ OUTCOMES = {
 
 
 @each_case(("word", "outcome"), [(word, outcome) for outcome, words in OUTCOMES.items() for word in words])
-def test_outcome(word: str, outcome: Outcome) -> None:
+def test_outcome(word: str | None, outcome: Outcome | None) -> None:
     choice = Choice(finish_reason=word, message=ChatCompletionMessage())
     assert choice.outcome is outcome
     assert choice.finish_reason == word  # as sent
@@ -312,11 +313,6 @@ def test_a_path_names_a_key_that_does_not_fit() -> None:
     assert base.dotted(()) == "the value"
 
 
-@pytest.mark.parametrize("word", [None, "", " ", "null", "None", "NONE", "thinking_end"])
-def test_an_open_choice_has_no_outcome(word: str | None) -> None:
-    assert Choice(finish_reason=word, message=ChatCompletionMessage()).outcome is None
-
-
 CALLED = [
     ChatCompletionMessage(tool_calls=[ChatCompletionMessageFunctionToolCall(function=Function(name="f"))]),
     ChatCompletionMessage.model_validate({"function_call": {"name": "f"}}),
@@ -327,13 +323,8 @@ CALLED = [
 @each_case(
     ("word", "outcome"),
     [
-        ("stop", Outcome.TOOL_CALLS),
-        ("end_turn", Outcome.TOOL_CALLS),
-        ("length", Outcome.LENGTH),
-        ("content_filter", Outcome.CONTENT_FILTER),
-        ("error", Outcome.ERROR),
-        ("?", Outcome.OTHER),
-        (None, None),
+        *(("stop", Outcome.TOOL_CALLS), ("end_turn", Outcome.TOOL_CALLS), ("?", Outcome.OTHER), (None, None)),
+        *((word, Outcome(word)) for word in ("length", "content_filter", "error")),
     ],
 )
 def test_stop_beside_calls_means_tool_calls(message: ChatCompletionMessage, word: str | None, outcome: Any) -> None:
