@@ -115,11 +115,6 @@ Sized = model(name=(Annotated[str, Field(min_length=3)], ...))
 Numbers = RootModel[list[int]]
 
 
-class SmallDict(TypedDict):
-    n: Annotated[int, Field(lt=10)]
-    m: Annotated[int, Field(lt=10)]
-
-
 class AliasedDict(TypedDict):
     a: Annotated[int, Field(alias="A")]
     b: str
@@ -271,37 +266,24 @@ class CityTuple(NamedTuple):
 
 TYPED = [
     pytest.param(Page[int], '{"items": [1, "x", 2', {"items": [1]}, id="a generic model"),
-    pytest.param(Page[Page[str]], '{"items": [{"next": "z', {"items": [{"next": "z"}]}, id="generic models in one another"),
     pytest.param(Strict, '{"count": "5", "day": "2024-01-01"', {"day": "2024-01-01"}, id="a strict model"),
-    pytest.param(Strict, '{"count": 5,', {"count": 5}, id="what fits a strict model"),
     pytest.param(Closed, '{"b": {"c": 1}, "a": "z', {"a": "z"}, id="a key that is forbidden"),
     pytest.param(EitherName, '{"y": "z", "b": "z', {"b": "z"}, id="one of several aliases"),
     pytest.param(Tree, '{"children": [{"n": 1, "children": [{"n": "z"', {"children": [{"n": 1, "children": [{}]}]}, id="a tree"),
     pytest.param(Numbers, '[1, "z", 2, 3', [1, 2], id="a root model of a list"),
     pytest.param(RootModel[dict[str, int]], '{"a": 1, "b": "z", "c": 2}', {"a": 1, "c": 2}, id="a root model of an object"),
-    pytest.param(CityDict, '{"city": "Bo', {"city": "Bo"}, id="a TypedDict"),
     pytest.param(CityDict, '{"city": 5, "days": 2,', {"days": 2}, id="what is wrong in a TypedDict"),
-    pytest.param(CityData, '{"city": "Bo', {"city": "Bo"}, id="a dataclass"),
     pytest.param(CityData, '{"city": "Bonn", "days": "z"', {"city": "Bonn"}, id="what is wrong in a dataclass"),
     pytest.param(City | None, '{"city": "Bo', {"city": "Bo"}, id="a model or null"),
     pytest.param(City | None, "null", None, id="a null"),
-    pytest.param(list[City], '[{"city": "Bonn"}, {"days"', [{"city": "Bonn"}, {}], id="a list of models"),
-    pytest.param(dict[str, City], '{"a": {"city": "Bo', {"a": {"city": "Bo"}}, id="a dict of models"),
     pytest.param(dict[int, int], '{"1": 1, "2": "z", "z": 3, "4": 4,', {"1": 1, "4": 4}, id="a dict of numbers by numbers"),
-    pytest.param(list[int], "[1, 2", [1], id="a list of numbers"),
     pytest.param(list[int], '[1, "z", 3,', [1, 3], id="what is wrong in a list"),
     pytest.param(list[list[int]], '[[1, "z"], "z", [2, [3], 4,', [[1], [2, 4]], id="lists in a list"),
     pytest.param(set[int], "[1, 2,", [1, 2], id="a set is a list until it is whole"),
-    pytest.param(list[int], '{"a"', None, id="an object for a list"),
     pytest.param(str, '"Bo', "Bo", id="a string"),
-    pytest.param(str, "[", None, id="a list for a string"),
     pytest.param(int, "12 ", 12, id="a number"),
     pytest.param(int, '"z', None, id="a string for a number"),
-    pytest.param(bool, "true", True, id="a literal"),
-    pytest.param(Literal["yes", "yesterday"], '"yes', None, id="a word that may become another"),
-    pytest.param(Literal["yes", "yesterday"], '"yes"', "yes", id="a word"),
     pytest.param(dt.date, '"2024-01-0', None, id="a date that may go on"),
-    pytest.param(Annotated[Dog | Cat, Field(discriminator="kind")], '{"kind": "dog", "na', {"kind": "dog"}, id="a discriminated union"),
     pytest.param(Owner, '{"pet": {"kind": "dog", "born": "20', {"pet": {"kind": "dog"}}, id="a discriminator that is called"),
     pytest.param(Shouting, '{"city": "BONN', {}, id="a validator that more text may break"),
     pytest.param(Shouting, '{"city": "BONN",', {"city": "BONN"}, id="and that holds"),
@@ -334,10 +316,8 @@ TYPED = [
     pytest.param(list[float], "[-Infinity, 1.5,", [-math.inf, 1.5], id="an infinite number"),
     pytest.param(list[Inverse], "[0, 2,", [2], id="a validator that fails in another way"),
     pytest.param(EitherName, '{"y": 1, "b": "z', {"y": 1, "b": "z"}, id="the other alias"),
-    pytest.param(SmallDict, '{"n": 50, "m": 5,', {"m": 5}, id="a limit in a TypedDict"),
     pytest.param(Mapping[str, Sequence[int]], '{"a": [1, "z", 2,', {"a": [1, 2]}, id="abstract types"),
     pytest.param(list, '[1, {"a": "z', [1, {"a": "z"}], id="a bare list"),
-    pytest.param(dict, '{"a": [', {"a": []}, id="a bare dict"),
     pytest.param(dict[str, Any] | None, '{"a": [', {"a": []}, id="a dict or null"),
     pytest.param(ListedBySelf, '{"children": [{"children": [5, {"n": 1,', {"children": [{"children": [{"n": 1}]}]}, id="a dataclass of itself"),
     pytest.param(WithMarks, '{"a": 1, "b": "z', {"a": 1, "b": "z"}, id="NotRequired and Required"),
