@@ -30,10 +30,16 @@ from chunkfold.testing import HEAD, event, fragment
 @example("<think>hm</think>a", list(range(18)), False)
 @example("<think>a<</think", [8], False)
 @example("<<think>a</</think>b", list(range(20)), True)
+@example("<think>a</think>b<think>c</think>d", [], False)
+@example("a</think>b", [], False)  # a closing tag without an opening one is dropped
+@example("<think>a</think>b", [], True)  # the template opens it, and so does the model
+@example("1 <this> 2 <think", [6], False)  # what only looks like a tag
+@example("<think><think>a</think>b", [], False)  # tags do not nest
+@example("<Think>a</Think>", [], False)  # and have one spelling
 def test_what_think_tags_make_of_a_text_does_not_depend_on_the_cuts(text: str, cuts: list[int], inside: bool) -> None:
     parser, chunks = read(contents(cut(text, cuts)), ThinkTags(inside=inside))
     assert (parser.snapshot.text, parser.snapshot.reasoning) == split_whole(text, inside=inside)
-    assert parser.end == "finished"
+    assert (parser.end, noted(parser)) == ("finished", {})
     adds_up(parser, chunks)
 
 
@@ -70,30 +76,6 @@ def test_each_choice_has_tags_of_its_own(several: list[dict[int, str]]) -> None:
         assert one.finish_reason == (REASONS[one.index] if one.index in last else None)
 
 
-@each_case(
-    ("texts", "inside", "text", "reasoning"),
-    [
-        pytest.param(["<think>hm</think>Hi"], False, "Hi", "hm", id="a block"),
-        pytest.param(list("<think>hm</think>Hi"), False, "Hi", "hm", id="a character each"),
-        pytest.param(["<thi", "nk>hm</", "think>Hi"], False, "Hi", "hm", id="tags over deltas"),
-        pytest.param(["<think>a</think>b<think>c</think>d"], False, "bd", "ac", id="several blocks"),
-        pytest.param(["a</think>b"], False, "ab", "", id="a closing tag without an opening one is dropped"),
-        pytest.param(["a</thi", "nk>b"], True, "b", "a", id="the template opens the tag"),
-        pytest.param(["<think>a</think>b"], True, "b", "a", id="the template opens it, and so does the model"),
-        pytest.param(["<think>never closed"], False, "", "never closed", id="never closed"),
-        pytest.param(["1 <thi", "s> 2"], False, "1 <this> 2", "", id="what only looks like a tag"),
-        pytest.param(["a <think"], False, "a <think", "", id="and at the end"),
-        pytest.param(["<think><think>a</think>b"], False, "b", "a", id="tags do not nest"),
-        pytest.param(["<Think>a</Think>"], False, "<Think>a</Think>", "", id="tags have one spelling"),
-    ],
-)  # fmt: skip
-def test_think_tags(texts: list[str], inside: bool, text: str, reasoning: str) -> None:
-    parser, chunks = read(contents(texts), ThinkTags(inside=inside))
-    assert (parser.snapshot.text, parser.snapshot.reasoning) == (text, reasoning)
-    adds_up(parser, chunks)
-    assert noted(parser) == {}
-
-
 TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     # Was once wrong: of a spelling that the transform did not know, the reasoning in the tags took the place.
     **{f"beside {name}": ([chunk(choice("<think>B</think>C", "stop", **{name: "A"}))], "C", "AB")
@@ -117,6 +99,10 @@ TAGGED: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         ([chunk(choice([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "</think>"}]))], "</think>", "hm"),
     "what only begins like a tag, before a list of parts":
         ([chunk(choice("a <")), chunk(choice([{"type": "text", "text": "b"}], "stop"))], "a <b", ""),
+    # Was once wrong: MiniMax ends with a whole message instead of a delta, and the end of the text was not folded.
+    **{f"before a choice without a delta, but {[*more]}":
+       ([chunk(choice("a <th")), chunk({"index": 0, "finish_reason": "stop", **more})], "a <th", "")
+       for more in ({}, {"message": {"role": "assistant", "content": "a <th"}})},
     "beside half a character": (contents(["<think>\ud83d", "\ude00</think>\ud83d", "\ude00"]), "😀", "😀"),
     # Was once wrong: the rest of the first text came after the second text, and after the finish reason.
     "an index that comes twice in a chunk":
@@ -351,13 +337,6 @@ def test_nothing_is_held_past_the_finish_reason(texts: list[str | None]) -> None
     chunks = [new for one in given for new in transform.feed(ChatCompletionChunk.model_validate(one))]
     assert "".join(one.text for one in chunks) == "a <th"
     assert transform.close() == []
-
-
-@pytest.mark.parametrize("more", [{}, {"message": {"role": "assistant", "content": "a <th"}}], ids=["bare", "message"])
-def test_what_is_held_back_is_not_lost_where_the_last_choice_has_no_delta(more: dict[str, Any]) -> None:
-    """Was once wrong: MiniMax ends with a whole message instead of a delta, and the end of the text was not folded."""
-    parser, chunks = read([chunk(choice("a <th")), chunk({"index": 0, "finish_reason": "stop", **more})], ThinkTags())
-    assert ("".join(one.text for one in chunks), parser.snapshot.text) == ("a <th", "a <th")
 
 
 @pytest.mark.slow
