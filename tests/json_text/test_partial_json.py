@@ -100,38 +100,28 @@ def test_the_same_where_any_value_fits(ascii_only: bool) -> None:
             assert partial(text[:end], Any) == partial(text[:end])
 
 
-SHOWN = [
-    pytest.param("", None, id="nothing"),
-    pytest.param(" \n", None, id="blanks"),
-    pytest.param('"', "", id="a string that begins"),
-    pytest.param('"Lis', "Lis", id="a string that grows"),
-    pytest.param('"a\\', "a", id="half an escape"),
-    pytest.param('"a\\n', "a\n", id="an escape"),
-    pytest.param('"\\"\\\\\\/\\b\\f\\n\\r\\t', '"\\/\b\f\n\r\t', id="every short escape"),
-    pytest.param('"\\u00E9\\u0041', "éA", id="code points"),
-    pytest.param('"a\\u00e', "a", id="half a code point"),
-    pytest.param('"a\\ud83d', "a", id="half a pair"),
-    pytest.param('"a\\ud83d\\ude0', "a", id="almost a pair"),
-    pytest.param('"a\\ud83d\\ude00', "a😀", id="a pair"),
-    pytest.param('"a\\ud83dx\\ude00', "a\N{REPLACEMENT CHARACTER}x\N{REPLACEMENT CHARACTER}", id="halves apart"),
-    pytest.param('"a\\\\ud83d', "a\\ud83d", id="no pair behind an escaped backslash"),
-    pytest.param("[tru", [], id="half a literal"),
-    pytest.param("[true", [True], id="a literal"),
-    pytest.param("[nul", [], id="half a null"),
-    pytest.param("tru", None, id="nothing but half a literal"),
-    pytest.param("[12", [], id="a number that may go on"),
-    pytest.param("[12,", [12], id="a number that has ended"),
-    pytest.param("[12 ", [12], id="by a blank"),
-    pytest.param("[-", [], id="a sign"),
-    pytest.param("[-1.5e+", [], id="a number that must go on"),
-    pytest.param("12", None, id="nothing but a number"),
-    pytest.param("12 ", 12, id="which has ended"),
-    pytest.param('{"city": "Lisbon", "celsius": 2', {"city": "Lisbon"}, id="a number under a key"),
-    pytest.param('{"city', {}, id="half a key"),
-    pytest.param('{"city"', {}, id="a key"),
-    pytest.param('{"city":', {}, id="a key without a value"),
-    pytest.param('{"a": {"b": [{', {"a": {"b": [{}]}}, id="inside of others"),
-    pytest.param('{"a": 1, "a": "x', {"a": "x"}, id="a key that comes twice"),
+SHOWN: list[tuple[str, Any]] = [
+    *((text, None) for text in ("", " \n", "tru", "12")),
+    ("12 ", 12),
+    # Strings: half an escape, half a code point, half a pair and almost one are not shown.
+    *(('"' + text, text) for text in ("", "Lis")),
+    *(('"a' + half, "a") for half in ("\\", "\\u00e", "\\ud83d", "\\ud83d\\ude0")),
+    *(
+        ('"a\\n', "a\n"),
+        ('"\\"\\\\\\/\\b\\f\\n\\r\\t', '"\\/\b\f\n\r\t'),
+        ('"\\u00E9\\u0041', "éA"),
+        ('"a\\ud83d\\ude00', "a😀"),
+    ),
+    ('"a\\ud83dx\\ude00', "a\N{REPLACEMENT CHARACTER}x\N{REPLACEMENT CHARACTER}"),
+    ('"a\\\\ud83d', "a\\ud83d"),  # no pair behind an escaped backslash
+    # Lists: literals are shown whole, and numbers once they have ended.
+    *((text, []) for text in ("[tru", "[nul", "[12", "[-", "[-1.5e+")),
+    *(("[true", [True]), ("[12,", [12]), ("[12 ", [12])),
+    # Objects: keys are shown with their values; of a key that comes twice, the last one.
+    *((text, {}) for text in ('{"city', '{"city"', '{"city":')),
+    ('{"city": "Lisbon", "celsius": 2', {"city": "Lisbon"}),
+    ('{"a": {"b": [{', {"a": {"b": [{}]}}),
+    ('{"a": 1, "a": "x', {"a": "x"}),
 ]
 
 
