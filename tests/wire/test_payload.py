@@ -247,30 +247,29 @@ def test_what_is_no_json_object_is_refused_and_quoted(data: bytes, received: str
 # Events of another API
 
 
-OTHER_APIS = {
-    # The event's name, its data, and the path of the API that it belongs to.
-    "98 Responses": ("response.created", {"type": "response.created"}, "/responses"),
-    "98 Responses, a text": ("response.output_text.delta", {"delta": "a"}, "/responses"),
-    "98 Responses without a name": ("message", {"type": "response.created", "response": {}}, "/responses"),
-    "98 Responses, a text without a name":
-        ("message", {"type": "response.output_text.delta", "delta": "a"}, "/responses"),
-    "98 Responses with a message": ("message", {"type": "response.created", "message": "x"}, "/responses"),
-    "98 Responses with a code": ("message", {"type": "response.failed", "code": 500}, "/responses"),
-    "98 Messages": ("message_start", {"type": "message_start", "message": {}}, "/messages"),
-    "98 Messages, a text": ("content_block_delta", {"type": "content_block_delta"}, "/messages"),
-    "98 Messages without a name": ("message", {"type": "message_start", "message": {}}, "/messages"),
-    "98 legacy":
-        ("message", {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}, "/completions"),
-    "98 legacy without text":
-        ("message", {"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
-         "/completions"),
-    "98 legacy with the object of a chunk":
-        ("message", {"object": "chat.completion.chunk", "choices": [{"index": 0, "text": "a"}]}, "/completions"),
-}  # fmt: skip
+OTHER_APIS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    # The path of an API, and names and data of its events.
+    "/responses": [
+        *(("response.created", {"type": "response.created"}), ("response.output_text.delta", {"delta": "a"})),
+        ("message", {"type": "response.created", "response": {}}),
+        ("message", {"type": "response.output_text.delta", "delta": "a"}),
+        ("message", {"type": "response.created", "message": "x"}),
+        ("message", {"type": "response.failed", "code": 500}),
+    ],
+    "/messages": [
+        *((name, {"type": "message_start", "message": {}}) for name in ("message_start", "message")),
+        ("content_block_delta", {"type": "content_block_delta"}),
+    ],
+    "/completions": [
+        ("message", {"object": "text_completion", "choices": [{"index": 0, "text": "a"}]}),
+        ("message", {"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]}),
+        ("message", {"object": "chat.completion.chunk", "choices": [{"index": 0, "text": "a"}]}),
+    ],
+}
 
 
-@each_case(("name", "body", "api"), OTHER_APIS.values(), ids=OTHER_APIS)
-def test_another_api_is_named(name: str, body: Any, api: str) -> None:
+@each_case(("api", "name", "body"), [(api, *sent) for api, several in OTHER_APIS.items() for sent in several])
+def test_another_api_is_named(api: str, name: str, body: Any) -> None:
     payload = parse(body, name)
     assert isinstance(payload.error, InvalidChunkError)
     assert api in str(payload.error)
@@ -284,12 +283,8 @@ def test_another_api_is_named(name: str, body: Any, api: str) -> None:
         {**HEAD, "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]},
         {**chunk({}, "stop"), "object": "text_completion"},
         {**HEAD, "object": "text_completion", "choices": [{"index": 0, "finish_reason": "stop"}]},
-        chunk({"content": "a"}, text="b"),
-        {**chunk({"content": "a"}, text="b"), "object": "text_completion"},
-    ],
-    ids=[
-        *("an empty text in a chunk", "an object alone", "neither delta nor text", "a text beside a delta"),
-        "a text beside a delta, and the object",
+        # A text beside a delta.
+        *(chunk({"content": "a"}, text="b"), {**chunk({"content": "a"}, text="b"), "object": "text_completion"}),
     ],
 )
 def test_is_no_other_api(body: dict[str, Any]) -> None:
