@@ -62,7 +62,7 @@ def test_exactly_the_limit_passes_and_not_a_byte_more(sized: Sized) -> None:
     for pieces in in_every_cut(sized.body):
         assert decode(pieces, sized.size) == unlimited
         assert not sized.size or decode(pieces, sized.size - 1).limit_exceeded
-        later = [b":\n", *pieces]
+        later = [b":\n\n", *pieces]
         assert decode(later, max(sized.size, 1)) == decode(later)
         assert not sized.size or decode(later, sized.size - 1).limit_exceeded
 

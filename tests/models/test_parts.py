@@ -323,7 +323,8 @@ CHANGES: dict[str, tuple[list[bytes], dict[str, Any], list[tuple[str, Any]]]] = 
     "an empty refusal": (TURNS, {"refusal": ""}, [("reasoning", "hm"), ("text", "ab"), A_PART]),
     "no calls": (TURNS, {"tool_calls": []}, [("reasoning", "hm"), ("text", "ab"), ("refusal", "no")]),
     "an image":
-        (TURNS, {"images": [IMAGE]}, [("reasoning", "hm"), ("text", "ab"), ("refusal", "no"), A_PART, ("image", IMAGE)]),
+        (TURNS, {"images": [IMAGE]},
+         [("reasoning", "hm"), ("text", "ab"), ("refusal", "no"), A_PART, ("image", IMAGE)]),
     "no images":
         (ALL_PARTS, {"images": None},
          [("reasoning", "hm"), ("text", "a"), ("refusal", "no"), A_PART, ("audio", ("QUI=", None))]),

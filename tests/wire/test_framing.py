@@ -228,10 +228,12 @@ FRAMES = {
     "two chunks without the field before the stream":
         (b"Starting\n" + 2 * (compact(A) + b"\n\n") + SECOND + END, "finished", "aab", "CF109 CF110"),
     **{f"a chunk in several lines without the field, then {end!r}":
-        (FIRST + json.dumps(B, indent=1).encode() + end, "finished", "ab", "CF110 CF501") for end in (b"", b"\n", b"\n\n")},
+        (FIRST + json.dumps(B, indent=1).encode() + end, "finished", "ab", "CF110 CF501")
+       for end in (b"", b"\n", b"\n\n")},
     "JSON in several lines that is no chunk": (FIRST + b'{\n"a": 1\n}\n\n', "truncated", "a", "CF110"),
     **{f"a completion after keep-alives, then {end!r}":
-        (b": ping\n\n" + compact(COMPLETION) + end, "finished", "Hi", "CF109 CF210 CF501") for end in (b"", b"\n", b"\n\n")},
+        (b": ping\n\n" + compact(COMPLETION) + end, "finished", "Hi", "CF109 CF210 CF501")
+       for end in (b"", b"\n", b"\n\n")},
     "a completion after a chunk": (b": ping\n\n" + FIRST + compact(COMPLETION), "truncated", "a", "CF110"),
     "broken JSON of an error": (FIRST + b'data: {"error": "not "int""}\n\n', "failed", "a", "CF609"),
     "broken JSON of an error, its line ended":
