@@ -33,7 +33,6 @@ from chunkfold import (
     NotAnEventStreamError,
     ParseError,
     StreamConsumedError,
-    StreamEnd,
     StreamInterruptedError,
     StreamStalledError,
     errors,
@@ -249,13 +248,6 @@ def test_nothing_is_retryable_after_output_unless_the_caller_says_so() -> None:
         assert not is_retryable(error)
         error.emitted_output = False
         assert is_retryable(error) is is_retryable(error, after_output=True)
-
-
-def test_only_incomplete_streams_that_ended_by_themselves() -> None:
-    ends = {end: IncompleteStreamError("x", end=end).retryable for end in (None, *StreamEnd)}
-    assert not ends[None]
-    assert not ends[StreamEnd.CLOSED]
-    assert all(ends[end] for end in (StreamEnd.EMPTY, StreamEnd.TRUNCATED, StreamEnd.INTERRUPTED, StreamEnd.STALLED))
 
 
 TRANSIENT = [

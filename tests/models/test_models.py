@@ -332,12 +332,6 @@ def test_stop_beside_calls_means_tool_calls(message: ChatCompletionMessage, word
     assert Choice(finish_reason=word, message=message).outcome is outcome
 
 
-def test_outcomes_are_strings() -> None:
-    assert [str(outcome) for outcome in Outcome] == [
-        *("stop", "length", "tool_calls", "content_filter", "error", "other")
-    ]
-
-
 COUNTS = [
     # The usage as sent, the count of cached tokens, and that of reasoning tokens.
     pytest.param({}, None, None, id="not sent"),
