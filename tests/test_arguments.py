@@ -33,7 +33,6 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "headers": lambda value: error_from_response(500, value, b""),
     "body": lambda value: error_from_response(500, {}, value),
     "exc": lambda value: ChatCompletionParser().interrupt(value),
-    "chunk": lambda value: ThinkTags().feed(value),
     "max_size": lambda value: fold_record(b"", max_size=value),
     "opening": ThinkTags,
     "closing": lambda value: ThinkTags("<a>", value),

@@ -81,11 +81,6 @@ def test_the_word_null_is_noted_through_one_choice() -> None:
     assert read(payloads, OneChoice(), strict=True)[0].end == "invalid"
 
 
-def test_several_choices_stay_apart_unless_asked() -> None:
-    parser, _ = read(SPREAD)
-    assert [one.message.content for one in parser.completion().choices] == ["Let me look.", None]
-
-
 # One choice, by the parser's option
 
 

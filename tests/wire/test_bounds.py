@@ -11,7 +11,7 @@ from cases import each_case
 from parsed_bodies import parsed
 from wire_events import SLOW, A, call, calls, chunk, compact, dumped, noted, parse, stream
 
-from chunkfold import APIError, InvalidChunkError, LimitExceededError, ServerSentEvent, parse_payload
+from chunkfold import InvalidChunkError, LimitExceededError, ServerSentEvent, parse_payload
 from chunkfold.testing import HEAD, sse
 from chunkfold.wire import reading, repairs
 
@@ -110,12 +110,6 @@ def test_arguments_are_no_unknown_value(depth: int) -> None:
 def test_brackets_in_text_have_no_depth(text: str) -> None:
     for event in ("message", SLOW):
         assert dumped(parse(chunk({"content": text}), event)) == chunk({"content": text})
-
-
-def test_an_error_may_be_deep() -> None:
-    error = parse({"error": {"message": "x", "code": 429, "metadata": deep(300)}}).error
-    assert isinstance(error, APIError)
-    assert error.status_code == 429
 
 
 @pytest.mark.parametrize("before", [b'"x":', b'"x":"\t","y":'], ids=["alone", "beside a control character"])

@@ -298,6 +298,7 @@ def test_the_status_of_a_word(word: str, status: int | None) -> None:
 STATUSES = {
     # A number, wherever it stands, and whatever it is named.
     "code": ({"error": {"code": 429}}, 429),
+    "beside what is nested deep": ({"error": {"code": 429, "metadata": json.loads("[" * 300 + "]" * 300)}}, 429),
     "code in digits (LiteLLM)": ({"error": {"code": "503"}}, 503),
     "with a fraction of 0": ({"error": {"code": 429.0}}, 429),
     "status_code (Groq)": ({"error": {"status_code": 400}}, 400),
