@@ -77,6 +77,8 @@ RULE_3 = {
     "a call that has no id yet takes the one that comes late":
         ([*((0, ..., W, OPEN), (1, ..., W, OPEN), (2, ..., W, OPEN)),
          *((2, "c", ..., "3}"), (0, "a", ..., "1}"), (1, "b", ..., "2}"))], PLAIN, set()),
+    "also with its last fragment":
+        ([(0, ..., W, ""), (0, ..., ..., OPEN), (0, ..., ..., "1"), (0, "a", ..., "}")], PLAIN[:1], set()),
     "also where its name is repeated beside the id":
         ([*((0, ..., W, ""), (1, ..., W, ""), (2, ..., W, "")),
          *((0, "a", W, ONE), (1, "b", W, TWO), (2, "c", W, THREE))], PLAIN, {"CF307"}),

@@ -17,16 +17,6 @@ from chunkfold.testing import DONE, HEAD, delta, event
 # Ids
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3])
-def test_an_id_may_come_with_any_fragment(place: int) -> None:
-    ids: list[Any] = [...] * 4
-    ids[place] = "a"
-    texts = ["", OPEN, "1", "}"]
-    parser = read(*((0, id_, W if text == "" else ..., text) for id_, text in zip(ids, texts, strict=True)))
-    assert calls(parser.completion()) == [("a", W, ONE)]
-    assert noted(parser) == set()
-
-
 def test_a_made_up_id_comes_at_the_end_and_stays() -> None:
     parser = feed((0, ..., W, ONE), (1, "b", W, TWO))
     assert [call.id for call in parser.snapshot.tool_calls] == [None, "b"]
