@@ -132,11 +132,6 @@ def test_a_call_in_a_whole_message_keeps_its_raw_values() -> None:
         assert ChatCompletion.model_validate_json(found.model_dump_json()) == found
 
 
-def test_calls_with_indexes_of_a_wrong_type_in_a_whole_message_stay_apart() -> None:
-    calls = [{"index": "x", "function": {"name": name, "arguments": "{}"}} for name in "fg"]
-    assert [call.name for call in fold(chunk(choice={"message": {"tool_calls": calls}})).snapshot.tool_calls] == [*"fg"]
-
-
 @pytest.mark.parametrize(
     ("annotation", "expected"),
     [

@@ -436,12 +436,12 @@ def test_a_null_among_the_tool_calls_of_a_completion_is_skipped() -> None:
 @each_case(
     ("indexes", "names", "arguments"),
     [
-        *((indexes, ("get", "get"), "{}") for indexes in [(0, 0), (None, 0), (1, None)]),
+        *((indexes, ("get", "get"), "{}") for indexes in [(0, 0), (None, 0), (1, None), ("x", "x")]),
         ((None, None), ("get", "get_weather"), ""),
     ],
 )
 def test_calls_of_a_completion_are_told_apart_by_their_places(
-    indexes: tuple[int | None, ...], names: tuple[str, ...], arguments: str
+    indexes: tuple[Any, ...], names: tuple[str, ...], arguments: str
 ) -> None:
     """Whatever index they have. Was once wrong: the arguments, or the name, of one were appended to the other's."""
     functions = [{"name": name, "arguments": arguments} for name in names]
