@@ -140,10 +140,10 @@ def test_reasoning_of_a_message_is_added_to_blocks_without_text(block: Any, text
     assert getattr(message, "reasoning_details", None) == getattr(kept, "reasoning_details", None)
 
 
-SIGNED = {"type": "thinking", "thinking": "", "signature": "s"}
+SIGNED_BLOCK = {"type": "thinking", "thinking": "", "signature": "s"}
 BLOCKS = [
     {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]},
-    {"thinking_blocks": [SIGNED, {"type": "redacted_thinking", "data": "x"}]},
+    {"thinking_blocks": [SIGNED_BLOCK, {"type": "redacted_thinking", "data": "x"}]},
     {"thinking": {"content": "", "signature": "s"}},
 ]
 
@@ -158,7 +158,7 @@ def test_blocks_of_a_message_are_added_to_a_text_if_they_have_none(blocks: dict[
 
 
 def test_blocks_of_a_message_with_a_text_are_not_added_to_another() -> None:
-    told, blocks = {"reasoning_content": "hm"}, {"thinking_blocks": [{**SIGNED, "thinking": "hm"}]}
+    told, blocks = {"reasoning_content": "hm"}, {"thinking_blocks": [{**SIGNED_BLOCK, "thinking": "hm"}]}
     message = fold(chunk(told), whole({**told, **blocks}, "stop")).completion().message
     assert message == fold(*said(told)).completion().message
 
