@@ -36,6 +36,7 @@ _KEY_OR_END: Final = "a key or }"
 _COLON: Final = "a colon"
 _COMMA: Final = "a comma or the end of the object or list"
 _OVER: Final = "nothing more"
+_SHORTER: Final = "a number with fewer digits"
 _VALUE_WANTED: Final = (_VALUE, _VALUE_OR_END)
 _KEY_WANTED: Final = (_KEY, _KEY_OR_END)
 _STRING_WANTED: Final = (*_VALUE_WANTED, *_KEY_WANTED)
@@ -208,7 +209,8 @@ class PartialJSON:
             try:
                 self._put(from_json(token))
             except ValueError:
-                raise self._error(text, at, self._wants) from None
+                expected = _SHORTER if NUMBER.fullmatch(token) else self._wants
+                raise self._error(text, at, expected) from None
         elif len(token) > _LONG_NUMBER:
             self._number = StringIO(newline="")
             self._number.write(token)
