@@ -44,13 +44,14 @@ def test_a_detail_that_has_a_type_comes_after_any_number_of_others() -> None:
 def test_lists_and_long_objects_in_usage() -> None:
     """They are the snapshot's own; of an object's keys the first hundred are kept, at every level."""
     parser = ChatCompletionParser()
-    long = {f"k{n}": n for n in range(101)}
-    [sent] = [one.usage for one in parser.feed(chunk(usage={"steps": [[1]], "x": {"y": long}}))]
+    whole, long = ({f"k{n}": n for n in range(count)} for count in (100, 101))
+    [sent] = [one.usage for one in parser.feed(chunk(usage={"steps": [[1]], "x": {"w": whole, "y": long}}))]
     sent.model_extra["steps"][0].append(2)
     sent.model_extra["x"]["y"].clear()
     usage = parser.snapshot.model_dump()["usage"]
-    assert (usage["steps"], len(usage["x"]["y"])) == ([[1]], 100)
-    assert [(one.rule.id, one.detail) for one in parser.anomalies if one.rule.id == "CF404"] == [("CF404", "101 keys")]
+    assert (usage["steps"], usage["x"]["w"], len(usage["x"]["y"])) == ([[1]], whole, 100)
+    [noted] = [(one.count, one.detail) for one in parser.anomalies if one.rule.id == "CF404"]
+    assert noted == (1, "101 keys")
 
 
 def usage_of(place: int) -> bytes:
