@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -124,7 +125,7 @@ async def test_a_request_that_fails_before_a_response_has_its_span(
     case: str, front: Any, library: Any, telemetry: Telemetry
 ) -> None:
     serving, error = UNSENT[case]
-    tracer = telemetry.tracers.get_tracer("t")
+    tracer, begun = telemetry.tracers.get_tracer("t"), time.monotonic()
     with serving() as url:
         async with client_of(front, library, timeout=0.2) as client:
             connection = measured_connection(client, url, telemetry)
@@ -147,6 +148,7 @@ async def test_a_request_that_fails_before_a_response_has_its_span(
     assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, None)
     point = telemetry.point("gen_ai.client.operation.duration")
     assert (point.count, point.attributes["error.type"]) == (1, error)
+    assert 0 < point.sum < time.monotonic() - begun
     assert (span.end_time - span.start_time) / 1e9 == pytest.approx(point.sum, abs=1e-6)
     if case == "timeout":
         assert point.sum >= 0.2

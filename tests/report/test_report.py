@@ -203,6 +203,7 @@ def test_the_page_tells_the_facts() -> None:
         "read to its end",
         "https://api.example.com/v1/chat/completions",
         "Nothing: no rule was broken.",
+        "Long ones: 1.00 s from 400 ms.",
         "One moment, please.",
         "look_up",
         '{"city": "Porto"}',
