@@ -150,10 +150,12 @@ def test_reasoning_details(deltas: list[Any], expected: list[Any]) -> None:
     assert noted(parser) == set()
 
 
+@each_case("before", [[], ["x"]])
 @each_case("signature", ["s", None])
-def test_signed_thinking_in_details_is_a_repeat(signature: str | None) -> None:
+def test_signed_thinking_in_details_is_a_repeat(signature: str | None, before: list[str]) -> None:
     """Of reasoning that came in another field; without a signature it is as new as in any other spelling."""
-    parser = fold(*said({"reasoning": "a"}, {"reasoning_details": [thinking("a", signature=signature)]}))
+    details = [{"reasoning_details": one} for one in (before, [thinking("a", signature=signature)])]
+    parser = fold(*said({"reasoning": "a"}, *details))
     assert parser.completion().reasoning == ("a" if signature else "aa")
 
 

@@ -170,6 +170,18 @@ def test_a_value_of_a_wrong_type_leaves_a_gap(name: str) -> None:
     message = fold(chunk({name: wrong}), whole({name: right}, "stop")).completion().message
     alone = fold(*said({name: right})).completion().message
     assert (getattr(message, name), message.raw_values) == (getattr(alone, name), {name: wrong})
+    again = fold(chunk({name: wrong}), whole({name: 6}, "stop"))
+    assert again.completion().message.raw_values == {name: wrong}
+
+
+def test_a_snapshot_of_blocks_of_a_message_behind_a_list_without_blocks_changes_nothing() -> None:
+    """Was once wrong: the snapshot folded the message into the blocks so far, which then were no gap at the end."""
+    parser = running(chunk({"reasoning_details": ["x"]}), whole({"reasoning_details": [{"text": "hm"}]}))
+    early = parser.snapshot.message
+    assert (early.reasoning, early.reasoning_details) == ("hm", [{"text": "hm"}])
+    assert parser.snapshot.message == early
+    parser.close()
+    assert parser.snapshot.message == early
 
 
 def test_content_blocks_of_a_message_fill_a_gap() -> None:

@@ -122,7 +122,7 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             size += _take_images(state, fragments)
             if not fragments:
                 continue
-        blocks = state.blocks[kind.name] if kind.name in state.blocks else Blocks(kind_in(kind, fragments))
+        blocks = state.blocks.get(kind.name) or Blocks(kind_in(kind, fragments))
         state.blocks[kind.name] = blocks
         brought = blocks.add(fragments)
         reasoning = reasoning or brought

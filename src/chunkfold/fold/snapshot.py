@@ -113,7 +113,9 @@ def gap_in(state: ChoiceState) -> ChoiceDelta | None:
     }
     if is_list(content := message.__dict__.get("content")) and (missing := _missing_parts(state, content)):
         fields["content"] = missing
-    extra = {name: value for name, value in (message.__pydantic_extra__ or {}).items() if not _has(state, name, value)}
+    unknown = message.__pydantic_extra__ or {}
+    kept = state.message_extra.keys() - REASONING_FIELDS  # a raw value does not replace a raw value
+    extra = {name: value for name, value in unknown.items() if name not in kept and not _has(state, name, value)}
     if not fields and not extra:
         return None
     if is_flagged and "content" in fields:
@@ -154,8 +156,7 @@ def _has(state: ChoiceState, name: str, value: Any) -> bool:
         return getattr(state, name) is not None
     if name == "role":
         return isinstance(value, str)
-    is_known = name in ChoiceDelta.model_fields  # else a value of a wrong type is in its place
-    return bool(state.lists.get(name) or state.text(name)) or (name in state.message_extra and not is_known)
+    return bool(state.lists.get(name) or state.text(name))
 
 
 def _has_reasoning_of(state: ChoiceState, name: str, value: Any) -> bool:
