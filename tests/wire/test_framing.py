@@ -143,6 +143,8 @@ COMPLETION = {**HEAD, "object": "chat.completion", "choices": [{"message": {"con
 FRAMES = {
     "nearly data that is text": (FIRST + b" data: text\n\n" + SECOND + END, "finished", "ab", ""),
     "nearly data that is a number": (FIRST + b"Data: 5\n\n" + SECOND + END, "finished", "ab", ""),
+    "JSON between blanks that JSON does not have":
+        (FIRST + b'Data: \x0b{"status":"ok"}\x0c\n\n' + END, "done", "a", "CF110 CF502"),
     "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", "CF219"),
     "broken JSON that is nearly data": (FIRST + b'Data: {"choices": [\n\n' + END, "truncated", "a", "CF219"),
     "broken JSON without the field": (FIRST + b'{"choices": [\n\n' + END, "truncated", "a", "CF219"),
@@ -193,6 +195,7 @@ FRAMES = {
         (compact({"error": {"message": "x"}}) + b"\n\n: ping\n\n" + FIRST + END, "failed", "", "CF607"),
     "a chunk behind an error before the stream":
         (compact({"error": {"message": "x"}}) + b"\n" + compact(A) + b"\n\n" + END, "failed", "", "CF607"),
+    "the end without the field": (b"[DONE]\n\n" + END, "empty", "", "CF110"),
     "what may be no error": (compact({"message": "starting"}) + b"\n\n" + END, "empty", "", "CF219"),
     "an error without an envelope before the end":
         (compact({"detail": "x", "message": "y"}) + b"\n\n" + END, "failed", "", "CF604 CF607"),

@@ -83,7 +83,7 @@ class StreamedBody(EventFolder):
             if (payload := opening_error(opening.data)) is not None:
                 self._fold_payload(payload, opening.offset)
                 return
-            if raw_data.is_payload(opening.data):
+            if raw_data.is_payload(opening.data) and not raw_data.is_chunk_or_done(opening.data):
                 self._log.note(anomalies.UNEXPLAINED_OBJECT, excerpt_of(opening.data.strip()))
         super().end(stop, error)
 

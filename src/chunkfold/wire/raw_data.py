@@ -52,7 +52,8 @@ def begins_like_json(data: bytes) -> bool:
 
 def is_payload(data: bytes) -> bool:
     """Whether data by itself is a payload: a JSON object or `[DONE]`."""
-    return data.strip() == DONE or (begins_like_json(data) and is_object(value_of(data)))
+    data = data.strip()
+    return data == DONE or (begins_like_json(data) and is_object(value_of(data)))
 
 
 def is_error(data: bytes, *, is_framed: bool = False) -> bool:
@@ -198,8 +199,8 @@ def whole_part(event: ServerSentEvent, *, data_terminated: bool) -> ServerSentEv
 
 def _is_whole(data: bytes) -> bool:
     """Whether data is complete: data that begins like JSON and does not parse was cut."""
-    data = _unprefixed(data)
-    return not begins_like_json(data) or data.strip() == DONE or is_json(data)
+    data = _unprefixed(data).strip()
+    return not begins_like_json(data) or data == DONE or is_json(data)
 
 
 def _unprefixed(data: bytes) -> bytes:
