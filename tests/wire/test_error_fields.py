@@ -228,10 +228,10 @@ WORDS = {
         "Operation was attempted past the valid range",
         "The system is not in a state required for the operation's execution",
         *("Arrearage", "unsafe_request", "unknown_model"),  # DashScope, Baidu, GitHub Models
-        *("OperationNotSupported", "1300", "MISSING_THOUGHT_SIGNATURE"),  # Azure, Zhipu, Gemini
+        *("OperationNotSupported", "1300", "MISSING_THOUGHT_SIGNATURE"),  # Azure; Zhipu: unsafe; Gemini
     ],
     401: [
-        *("invalid_api_key", "authentication_error", "1002"),  # OpenAI, Zhipu
+        *("invalid_api_key", "authentication_error", "1002"),  # OpenAI; Zhipu: a wrong key
         "The request does not have valid authentication credentials",
     ],
     402: ["BILLING_INSUFFICIENT_BALANCE"],  # Baidu's search
@@ -251,7 +251,7 @@ WORDS = {
     429: [
         *("rate_limit_exceeded", "rate_limit_error", "RateLimitError", "RATE_LIMIT.EXCEEDED", "RESOURCE_EXHAUSTED"),
         *("queue_exceeded", "too_many_tokens_error", "token_quota_exceeded", "request_quota_exceeded"),  # Cerebras
-        *("limit_burst_rate", "1302", "1316", "1321"),  # DashScope, Zhipu
+        *("limit_burst_rate", "1302", "1316", "1321"),  # DashScope; Zhipu: too many requests, a plan's limits
         *(f"ModelAccount{what}RateLimitExceeded" for what in ("Rpm", "Tpm", "Ipm")),  # Volcengine
         *("APIAccountRpmRateLimitExceeded", "AccountRateLimitExceeded", "RequestBurstTooFast"),
         *("InflightBatchsizeExceeded", "SetLimitExceeded"),
@@ -345,24 +345,32 @@ STATUSES = {
     "Zhipu's 1302, a number": ({"error": {"code": 1302, "message": "x"}}, 429),
     "Zhipu's 1302 behind another word": ({"error": {"code": "odd", "type": "1302"}}, 429),
     **{
-        f"MiniMax's {code}": ({"base_resp": {"status_code": code, "status_msg": "x"}}, status)
-        for code, status in ((1002, 429), (2045, 429), (2056, 429), (1004, 401))
+        f"MiniMax's {code}: {what}": ({"base_resp": {"status_code": code, "status_msg": "x"}}, status)
+        for code, what, status in (
+            *((1002, "too many requests", 429), (2045, "too many at once", 429), (2056, "a plan's limit", 429)),
+            (1004, "a wrong key", 401),
+        )
     },
-    **{f"SiliconFlow's {code}": ({"code": code, "message": "x", "data": None}, 503) for code in (50508, 50603)},
     **{
-        f"iFlytek's {code}": ({"error": {"message": "x", "type": "api_error", "code": code}}, status)
-        for code, status in (
-            *(("10005", 400), ("10907", 400), ("11200", 403), ("11202", 429)),
-            *(("10012", 500), ("10222", 502), ("10110", 503)),
+        f"SiliconFlow's {code}: {what}": ({"code": code, "message": "x", "data": None}, 503)
+        for code, what in ((50508, "too busy"), (50603, "really busy"))
+    },
+    **{
+        f"iFlytek's {code}: {what}": ({"error": {"message": "x", "type": "api_error", "code": code}}, status)
+        for code, what, status in (
+            *(("10005", "a wrong value", 400), ("10907", "too long", 400), ("11200", "no permission", 403)),
+            *(("11202", "too many requests", 429), ("10012", "its engine", 500), ("10222", "its network", 502)),
+            ("10110", "too busy", 503),
         )
     },
     "its 10005 beside a type that says more": ({"error": {"type": "rate_limit_error", "code": "10005"}}, 429),
     "iFlytek's 10014 without an envelope: unsafe": ({"code": 10014, "message": "x", "sid": "s"}, 400),
     **{
-        f"302.AI's {code}": ({"error": {"err_code": code, "message": "x", "type": "api_error"}}, status)
-        for code, status in (
-            *((-10001, 401), (-10003, 500), (-10004, 402), (-10007, 429), (-10008, 503), (-10009, 400)),
-            *((-10013, 403), (-1024, 504)),
+        f"302.AI's {code}: {what}": ({"error": {"err_code": code, "message": "x", "type": "api_error"}}, status)
+        for code, what, status in (
+            *((-10001, "no key", 401), (-10003, "its network", 500), (-10004, "no credit", 402)),
+            *((-10007, "as much as a day allows", 429), (-10008, "no channel", 503), (-10009, "no such function", 400)),
+            *((-10013, "no permission", 403), (-1024, "too slow", 504)),
         )
     },
     "42901 (CLOVA Studio)": ({"error": {"message": "x", "code": "42901"}}, 429),
