@@ -306,6 +306,11 @@ def test_outcome(word: str | None, outcome: Outcome | None) -> None:
     assert choice.finish_reason == word  # as sent
 
 
+def test_outcomes_are_strings() -> None:
+    words = ["stop", "length", "tool_calls", "content_filter", "error", "other"]
+    assert [str(outcome) for outcome in Outcome] == words
+
+
 def test_a_path_names_a_key_that_does_not_fit() -> None:
     """Pydantic gives the place of a key as `[key]` behind it."""
     assert base.dotted(("x", "a", "[key]")) == "x.a (the key)"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from cases import each_case
 from fuzz.made_bodies import made_body
-from fuzz.seeds import bodies, seeds_of
+from fuzz.seeds import bodies, dictionary, seeds_of
 from fuzz.targets import HEAD, PLAIN, TARGETS, Input
 from invariants import check
 from invariants.holding import Broken
@@ -129,6 +129,19 @@ def test_made_bodies_keep_every_promise(seed: int, times: int) -> None:
     for _ in range(times):
         data = chance.randbytes(chance.randrange(120))
         TARGETS["accumulator"](chance.choice([PLAIN, chance.randbytes(HEAD)]) + data)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_any_bytes_are_an_input(target: str) -> None:
+    for size in (0, 1, HEAD, HEAD + 1):
+        TARGETS[target](bytes(size))
+        TARGETS[target](b"\xff" * size)
+
+
+def test_the_words_are_in_the_fuzzers_format() -> None:
+    lines = dictionary().splitlines()
+    assert '"\\x64\\x61\\x74\\x61\\x3a"' in lines
+    assert all(set(line[1:-1]) <= set("\\x0123456789abcdef") for line in lines)
 
 
 LINE_ENDS = (b"", b"\n", b"\n\n")

@@ -182,6 +182,7 @@ ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its
         {"message": "x", "error_type": "overloaded_error"},
         {"type": "overloaded_error", "status_code": 503},
     ),
+    "a type and a code beside a text": ({"error": "x", "type": "a", "code": "b"}, {"type": "a", "code": "b"}),
     "a type named tpe (Writer)": (
         {"tpe": "TooManyRequests", "errors": [{"description": "x", "key": "k", "extras": {}}], "extras": {}},
         {"message": "x", "type": "TooManyRequests", "status_code": 429, "retryable": True},
