@@ -157,6 +157,7 @@ NO_CHUNKS: dict[str, bytes] = {
     "HTML": b"<html>" + one_line("text"),
     "a text": marked("text").encode(),
     "a JSON object": json.dumps({marked("name"): marked("value")}).encode(),
+    "JSON before a stream": json.dumps({"status": marked("status")}).encode() + b"\n\n" + DONE,
     "JSON lines": json.dumps({"model": marked("model")}).encode() + b"\n{}",
     "a long line": b"data: " + one_line("text"),
     "a field of no meaning": one_line("field") + b": " + one_line("value") + b"\n\n",
