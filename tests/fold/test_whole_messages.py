@@ -157,8 +157,9 @@ def test_blocks_of_a_message_are_added_to_a_text_if_they_have_none(blocks: dict[
     assert message.to_param().items() >= fold(*said(blocks)).completion().message.to_param().items() >= blocks.items()
 
 
-def test_blocks_of_a_message_with_a_text_are_not_added_to_another() -> None:
-    told, blocks = {"reasoning_content": "hm"}, {"thinking_blocks": [{**SIGNED_BLOCK, "thinking": "hm"}]}
+@pytest.mark.parametrize("name", ["thinking_blocks", "reasoning_details"])
+def test_blocks_of_a_message_with_a_text_are_not_added_to_another(name: str) -> None:
+    told, blocks = {"reasoning_content": "hm"}, {name: [{**SIGNED_BLOCK, "thinking": "hm"}]}
     message = fold(chunk(told), whole({**told, **blocks}, "stop")).completion().message
     assert message == fold(*said(told)).completion().message
 
