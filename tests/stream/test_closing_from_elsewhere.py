@@ -393,6 +393,7 @@ async def test_what_another_task_reads_or_drains(drains: bool) -> None:
                         with pytest.raises(StreamConsumedError, match="another task or thread") as caught:
                             await again()
                         assert (caught.value.snapshot.text, stream.end) == (TEXTS[0], None)
+                        assert caught.value.emitted_output is not drains
                 finally:
                     go_on.set()
         assert texts == ([] if drains else [*TEXTS, ""])
