@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -319,6 +320,13 @@ def test_a_plain_body_has_no_times(tmp_path: Path) -> None:
     expected = (TEXT, f"{CALL}finished: tool_calls · {FACTS}", 0)
     assert run("replay", str(path)) == run("replay", "-", stdin=b"".join(WHOLE)) == expected
     assert json.loads(run("replay", str(path), "--json").stdout)["timing"] is None
+
+
+def test_what_it_takes_is_what_it_took(output: Path) -> None:
+    path = saved(recorded_reads((0.1, HELLO[0]), (0.2, STOP[0]), ended_at=0.3), output)
+    begun = time.monotonic()
+    assert run("replay", path).exit_code == 0
+    assert time.monotonic() - begun > 0.2  # at least: a busy machine only takes longer
 
 
 def test_all_that_is_said_is_shown_once(output: Path) -> None:
