@@ -158,9 +158,10 @@ def test_blocks_of_a_message_are_added_to_a_text_if_they_have_none(blocks: dict[
 
 
 @pytest.mark.parametrize("name", ["thinking_blocks", "reasoning_details"])
-def test_blocks_of_a_message_with_a_text_are_not_added_to_another(name: str) -> None:
-    told, blocks = {"reasoning_content": "hm"}, {name: [{**SIGNED_BLOCK, "thinking": "hm"}]}
-    message = fold(chunk(told), whole({**told, **blocks}, "stop")).completion().message
+@pytest.mark.parametrize("value", [[{**SIGNED_BLOCK, "thinking": "hm"}], "hm"], ids=["blocks", "no blocks"])
+def test_blocks_of_a_message_with_a_text_are_not_added_to_another(name: str, value: Any) -> None:
+    told = {"reasoning_content": "hm"}
+    message = fold(chunk(told), whole({**told, name: value}, "stop")).completion().message
     assert message == fold(*said(told)).completion().message
 
 
