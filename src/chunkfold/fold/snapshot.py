@@ -160,7 +160,7 @@ def _has(state: ChoiceState, name: str, value: Any) -> bool:
 
 
 def _has_reasoning_of(state: ChoiceState, name: str, value: Any) -> bool:
-    """Whether deltas brought what a field of reasoning is for: a text, blocks, or both, as it has them."""
+    """Whether deltas brought what a field of reasoning has: for a text, any text; for blocks, any or their text."""
     kind = next((kind for kind in BLOCK_KINDS if kind.name == name), None)
     fragments = None if kind is None else fragments_of(kind, value)
     if kind is None or fragments is None:
@@ -171,4 +171,5 @@ def _has_reasoning_of(state: ChoiceState, name: str, value: Any) -> bool:
 
 
 def _has_reasoning(state: ChoiceState) -> bool:
+    """Whether deltas brought reasoning as text, whichever field it came in."""
     return bool(state.text("reasoning") or state.text(ENCRYPTED_TEXT))
