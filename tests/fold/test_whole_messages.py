@@ -176,6 +176,14 @@ def test_a_value_of_a_wrong_type_leaves_a_gap(name: str) -> None:
     assert again.completion().message.raw_values == {name: wrong}
 
 
+@pytest.mark.parametrize("name", ["thinking_blocks", "reasoning_details"])
+def test_a_value_that_is_no_blocks_leaves_a_gap_for_blocks(name: str) -> None:
+    right = {name: [{"type": "thinking", "thinking": "hm"}]}
+    message = fold(chunk({name: 5}), whole(right, "stop")).completion().message
+    assert (message.reasoning, message.raw_values) == ("hm", {name: 5})
+    assert message.to_param().items() >= right.items()
+
+
 def test_a_snapshot_of_blocks_of_a_message_behind_a_list_without_blocks_changes_nothing() -> None:
     """Was once wrong: the snapshot folded the message into the blocks so far, which then were no gap at the end."""
     parser = running(chunk({"reasoning_details": ["x"]}), whole({"reasoning_details": [{"text": "hm"}]}))

@@ -147,10 +147,14 @@ def test_what_the_interpreter_cannot_read_is_not_cut(text: str) -> None:
         assert (error.cut, error.text) == (False, text)
 
 
-def test_a_number_that_is_too_long_is_refused_as_one() -> None:
+@each_case(
+    ("item", "expected"),
+    [("1" * 5_000, "a number with fewer digits"), ("nope", "a value"), ("1" * 5_000 + ".", "a value")],
+)
+def test_a_number_that_is_too_long_is_refused_as_one(item: str, expected: str) -> None:
     """Was once wrong: a value was expected, as if none had come."""
-    for read in readings('{"a": [1, ' + "1" * 5_000 + "]}"):
-        assert "expected a number with fewer digits at character 10: '111" in str(refused(read))
+    for read in readings(f'{{"a": [1, {item}]}}'):
+        assert f"expected {expected} at character 10: '{item[:3]}" in str(refused(read))
 
 
 def test_a_lone_surrogate_is_shown_as_no_other_character() -> None:
