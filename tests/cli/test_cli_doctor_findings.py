@@ -79,9 +79,8 @@ def test_of_all_that_is_no_pass_the_report_tells_more() -> None:
     named = {name: (answer, result) for name, answer, result, _ in BAD if name in ("tools", "usage", "wrong-key")}
     with provider(**{name.replace("-", "_"): answer for name, (answer, _) in named.items()}) as bad:
         shown = doctor(bad.base_url, "-m", "m", *(part for name in named for part in ("--only", name))).stdout
-    assert re.findall("^### (.*): (.*)$", shown, re.MULTILINE) == [
-        (name, result) for name, (_, result) in named.items()
-    ]
+    headings = [f"{name}: {result}" for name, (_, result) in named.items()]  # and none for checks that passed
+    assert re.findall("^### (.*)$", shown, re.MULTILINE) == headings
 
 
 def test_every_check_has_a_provider_that_fails_it() -> None:

@@ -173,6 +173,12 @@ def test_the_error_says_that_a_body_is_compressed(compress: Callable[[bytes], by
     assert str(error) == f"expected an event stream, received {received}"
 
 
+@each_case("choices", ["", ',"choices":null', ',"choices":[]', ',"choices":{}'])
+def test_a_completion_may_have_no_choices(choices: str) -> None:
+    parser = parsed(f'{{"object":"chat.completion"{choices}}}'.encode())
+    assert (parser.end, rules(parser)) == ("empty", ["CF109", "CF216"])
+
+
 def test_a_completion_before_the_stream_has_its_items_counted() -> None:
     parser = fed(b'{"object":"chat.completion","choices":[{},{},{},{}]}\n\ndata: [DONE]\n\n', max_event_items=3)
     assert_named(parser, "max_event_items", 3)

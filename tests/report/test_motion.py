@@ -59,7 +59,9 @@ def test_each_read_is_seen_when_it_came() -> None:
     assert seen_from(picture, "Hel") == pytest.approx(2, abs=0.01)
     assert seen_from(picture, "lo") == pytest.approx(3, abs=0.01)
     assert seen_from(picture, "end: finished") == pytest.approx(5, abs=0.01)
-    assert seen_from(motion([recording(HELLO)], speed=10), "lo") == pytest.approx(0.3, abs=0.01)
+    faster = motion([recording(HELLO)], speed=10)
+    assert seen_from(faster, "lo") == pytest.approx(0.3, abs=0.01)
+    assert seen_from(faster, "end: finished") == pytest.approx(0.5, abs=0.01)
 
 
 def test_the_second_stream_follows_the_first() -> None:
