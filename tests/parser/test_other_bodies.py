@@ -114,6 +114,9 @@ def test_bodies_that_are_no_event_stream(body: str, size: int | None) -> None:
         ("the beginning of data", "interrupted"),
         ("a comment", "interrupted"),
         ("cut JSON", "interrupted"),
+        ("JSON of something else", "invalid"),
+        ("one object a line", "invalid"),
+        ("an empty object", "invalid"),
     ],
 )
 def test_bodies_that_are_no_event_stream_over_a_transport_that_fails(body: str, end: str) -> None:
@@ -129,6 +132,17 @@ def test_a_whole_completion_over_a_transport_that_fails() -> None:
     assert (early.end, type(early.error), early.snapshot.text) == (StreamEnd.INTERRUPTED, StreamInterruptedError, "Hi")
     assert early.error.__cause__ is BROKEN_LINE
     assert play(body).end is StreamEnd.TRUNCATED
+
+
+@each_case("end_of_line", [b"\n", b"\r\n", b"\r"])
+def test_a_done_behind_a_whole_body_may_be_cut_anywhere(end_of_line: bytes) -> None:
+    for sent, end, told in ((COMPLETION, "finished", "Hi"), (ERROR_BODY, "failed", "")):
+        body = compact_json(sent)
+        rest = 2 * end_of_line + b"data: [DONE]"
+        for size in range(len(rest)):
+            for how in ("close", "interrupt"):
+                parser = play(body + rest[:size], how)
+                assert (parser.end, parser.snapshot.text) == (end, told)
 
 
 @each_case("options", [{"max_event_size": 100}, {"max_event_items": 9}])

@@ -97,10 +97,13 @@ def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict
     assert refused_by(parsed(first + second.removeprefix(b"data: ") + done, strict=True)) == "CF110"
 
 
-@pytest.mark.parametrize(("more", "count"), [({"choices": []}, 1), ({}, 0)], ids=["choices", "none"])
-def test_an_error_with_usage_is_a_chunk_if_it_has_choices(more: dict[str, Any], count: int) -> None:
-    payload = parse({"error": {"message": "m"}, "usage": {"prompt_tokens": 1}, **more})
-    assert (len(payload.chunks), str(payload.error)) == (count, "m")
+@each_case("more", [{"choices": []}, {"choices": None}, {"choices": {}}, {}])
+def test_an_error_with_usage_is_a_chunk(more: dict[str, Any]) -> None:
+    error = {"error": {"message": "m"}, **more}
+    payload = parse({**error, "usage": {"prompt_tokens": 1}})
+    assert ([chunk.usage.prompt_tokens for chunk in payload.chunks], str(payload.error)) == ([1], "m")
+    assert parse(error).chunks == []
+    assert parsed(stream({**error, "usage": {"prompt_tokens": 1}})).snapshot.usage.prompt_tokens == 1
 
 
 @each_case("before", [b"", b"data:\n", b": ping\n\n", b"event: message\n"])
@@ -145,7 +148,8 @@ FRAMES = {
     "nearly data that is a number": (FIRST + b"Data: 5\n\n" + SECOND + END, "finished", "ab", ""),
     "JSON between blanks that JSON does not have":
         (FIRST + b'Data: \x0b{"status":"ok"}\x0c\n\n' + END, "done", "a", "CF110 CF502"),
-    "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", "CF219"),
+    "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", ""),
+    "nearly data that is a keep-alive": (FIRST + b" data: [HEARTBEAT]\n\n" + b"data: [DONE]\n\n", "done", "a", "CF502"),
     "broken JSON that is nearly data": (FIRST + b'Data: {"choices": [\n\n' + END, "truncated", "a", "CF219"),
     "broken JSON without the field": (FIRST + b'{"choices": [\n\n' + END, "truncated", "a", "CF219"),
     "chunks in a list in several lines without the field":

@@ -136,7 +136,7 @@ class StreamedBody(EventFolder):
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
         if self._size_error(field.data) is not None or not raw_data.is_payload(field.data):
-            if raw_data.begins_like_json(field.data):
+            if is_bare or raw_data.begins_like_object(field.data):
                 self._note_unexplained(field)
             return
         if is_bare and raw_data.is_error(field.data):
@@ -237,7 +237,7 @@ class StreamedBody(EventFolder):
             self._fold_payload(payload, len(body))
             if self.stop is None and not cut:
                 self.end(Stop.WHOLE_BODY)
-        elif not (cut and may_be_json):
+        elif not (cut and may_be_json) or raw_data.is_json(body) or raw_data.holds_several(body):
             self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers))
 
 

@@ -74,8 +74,10 @@ def opening_error(opening: bytes) -> Payload | None:
 
 
 def _without_rest(body: bytes) -> bytes:
-    """A JSON body without what gateways add: `data: [DONE]` on its last line, comments to keep a connection alive."""
-    body = before_done(body).removesuffix(DATA)
+    """A JSON body without what gateways add: comments to keep a connection alive, and a `data: [DONE]`, maybe cut."""
+    body = before_done(body)
+    _, last = (b"", b"", *body[-len(b"\n" + DATA) :].splitlines())[-2:]
+    body = body.removesuffix(last if DATA.startswith(last) else DATA)
     first = _COMMENT.search(body)
     if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
         return body

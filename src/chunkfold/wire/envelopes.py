@@ -167,13 +167,13 @@ def _error_as_text(choice: dict[str, Any]) -> dict[str, str]:
 def chunk_beside(fields: dict[str, Any]) -> dict[str, Any] | None:
     """The chunk in an object with an error: a copy in which no error is the text of an answer; None if it has none.
 
-    It has one if it has choices, or an empty list of them beside a usage.
+    It has one if it has choices or a usage.
     """
-    choices, holders = fields.get("choices"), (fields, fields.get("x_groq"))
-    if not choices and (choices != [] or not any(is_object(holder) and holder.get("usage") for holder in holders)):
+    holders = (fields, fields.get("x_groq"))
+    if not (fields.get("choices") or any(is_object(holder) and holder.get("usage") for holder in holders)):
         return None
     fields = with_shared_texts(fields)
-    for choice in objects_in(fields["choices"]):
+    for choice in objects_in(fields.get("choices")):
         if _error_as_text(choice):
             del choice["delta"]["content"]
     return fields

@@ -26,6 +26,7 @@ LINE_ENDS_LOST: Final = "expected a line for each event, received several on one
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
 _JSON_START: Final = re.compile(rb"\s*+[{\[]")
+_OBJECT_START: Final = re.compile(rb"\s*+\{")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 _OTHER_LINE: Final = re.compile(rb"(?:event|id|retry)?:[^\r\n]*+")
 _END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id|retry)?:)")
@@ -48,6 +49,11 @@ def is_json(data: bytes) -> bool:
 def begins_like_json(data: bytes) -> bool:
     """Whether data begins like a JSON object or list. So does `[DONE]`."""
     return _JSON_START.match(data) is not None
+
+
+def begins_like_object(data: bytes) -> bool:
+    """Whether data begins like a JSON object."""
+    return _OBJECT_START.match(data) is not None
 
 
 def is_payload(data: bytes) -> bool:
