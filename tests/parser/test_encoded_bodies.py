@@ -1,18 +1,26 @@
 """Compressed bodies: those that explode, and which encodings are read."""
 
 import gzip
+from collections.abc import Iterator
 from functools import cache
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cases import each_case
 from fronts import by_turns, client_of, each_library, generators_of_httpx_are_not_ours, over_both_fronts, read_by
 from limited import ALLOWED, COST, HI, LIMIT, READ, STOP, assert_named
 from measured_memory import only_garbage_of_these_tests, traced
-from sources import Kin
+from sources import Kin, Pieces
 
-from chunkfold import APIStatusError, ChatCompletionStream, LimitExceededError
+from chunkfold import (
+    APIStatusError,
+    AsyncChatCompletionStream,
+    ChatCompletionParser,
+    ChatCompletionStream,
+    LimitExceededError,
+)
 from chunkfold.stream import responses
 from chunkfold.testing import DONE, Answer, FakeProvider, delta
 
@@ -136,3 +144,36 @@ def test_an_encoding_that_was_asked_for_is_read() -> None:
         assert ChatCompletionStream(encoded_by_kin(encoding, asked)).read().text == "Hi"
     with pytest.raises(LimitExceededError):
         ChatCompletionStream(encoded_by_kin("zstd", "gzip")).read()
+
+
+class Iterated:
+    """A response of requests: an iterable with a status and headers."""
+
+    status_code = 200
+
+    def __init__(self, encoding: str) -> None:
+        self.headers = {"Content-Encoding": encoding}
+        self.request = SimpleNamespace(headers={"Accept-Encoding": "gzip, deflate"})
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield pytest.fail("it was read")
+
+
+@each_case("encoding", ENCODINGS)
+def test_the_same_holds_for_other_clients(encoding: str) -> None:
+    with pytest.raises(LimitExceededError) as caught:
+        ChatCompletionStream(Iterated(encoding)).read()
+    assert (caught.value.value, str(caught.value)) == ENCODINGS[encoding]
+
+
+def test_headers_that_are_passed_are_those_of_the_body() -> None:
+    headers = {"content-encoding": "gzip, br"}
+    for stream in (
+        ChatCompletionStream([HI], headers=headers),
+        AsyncChatCompletionStream(Pieces([HI]), headers=headers),
+    ):
+        assert (type(stream.error), stream.error.value) == (LimitExceededError, 1)
+    parser = ChatCompletionParser(headers=headers)
+    assert parser.feed(HI) == []
+    assert_named(parser, "max_content_encodings", 1)
+    assert ChatCompletionStream([HI + STOP], headers={"content-encoding": "br"}).read().text == "Hi"

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from chunkfold.fold.stream_fold import StreamFold
 
+MAX_CONTENT_ENCODINGS: Final = 1  # with two, a few hundred bytes can become gigabytes in one read
 _PER_CHARACTER: Final = 4  # bytes that are allowed for each character of output
 _ALLOWANCE: Final = 2**20  # bytes, beside those
 # The most bytes that an event can add: a tool call for `{}`, a list for `[]`, and, for a single character of text, the

@@ -10,19 +10,19 @@ from typing import Any, Final
 
 from chunkfold.anomaly_log import AnomalyLog, refused_rules
 from chunkfold.arguments import check_callable, check_count, check_flag, check_instance, check_seconds, check_time
-from chunkfold.errors import IncompleteStreamError
+from chunkfold.errors import IncompleteStreamError, exceeded
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
-from chunkfold.parser.limits import Deadlines
+from chunkfold.parser.limits import MAX_CONTENT_ENCODINGS, Deadlines
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, BodyOptions, OnServerSentEvent
 from chunkfold.parser.refused_body import MAX_BODY_SECONDS, RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
 from chunkfold.transforms import Transform, check_transforms
-from chunkfold.wire.headers import GivenHeaders, Headers
+from chunkfold.wire.headers import GivenHeaders, Headers, decoded_encodings
 
 _LARGE_READ: Final = 2**20  # bytes
 
@@ -115,6 +115,8 @@ class ChatCompletionParser(Lifecycle):
                 body.has_progress = True  # the limit counts from its first bytes
                 deadlines = Deadlines(None, MAX_BODY_SECONDS, started)
         super().__init__(fold, body, deadlines, headers=given, clock=clock)
+        if len(decoded_encodings(given)) > MAX_CONTENT_ENCODINGS:
+            self.interrupt(exceeded("max_content_encodings", MAX_CONTENT_ENCODINGS))
 
     def completion(self) -> ChatCompletion:
         """The final message.

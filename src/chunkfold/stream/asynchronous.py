@@ -56,7 +56,7 @@ class AsyncChatCompletionStream(StreamDriver):
         source: A response with `aiter_bytes`, or an async iterable of bytes in pieces of any size, whose `status_code`
             and `headers` count if it has them.
         reuse_connection: Whether closing waits up to 100 ms for the end of the body; see `ChatCompletionStream`.
-        options: The options of `ChatCompletionParser`; status and headers are those of the response.
+        options: The options of `ChatCompletionParser`; status and headers are those of the response, unless given.
 
     Raises:
         TypeError, ValueError: The source or an option is wrong.

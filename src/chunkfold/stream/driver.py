@@ -32,8 +32,8 @@ from chunkfold.parser.parser import (
 )
 from chunkfold.parser.timing import StreamTiming
 from chunkfold.stream.network import DeadlineReachedError, may_be_kept
-from chunkfold.stream.responses import check_source, decoded_encodings, encoding_error, expansion_error
-from chunkfold.wire.headers import Headers
+from chunkfold.stream.responses import check_source, encoding_error, expansion_error
+from chunkfold.wire.headers import Headers, decoded_encodings
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent, TextDelta
@@ -77,17 +77,12 @@ class StreamDriver:
         check_flag("reuse_connection", reuse_connection)
         self.response: Any = source if hasattr(source, method) else None
         """The response that is read, None for a plain iterable."""
-        encodings: list[str] = []
-        if self.response is not None:
-            given = self.response.headers
-            headers = Headers({} if given is None else given)
-            encodings = decoded_encodings(headers)
-            options = {"status_code": self.response.status_code, "headers": headers, **options}
-        elif isinstance(getattr(source, "status_code", None), int):  # such as a response of requests, which may refuse
+        if self.response is not None or isinstance(getattr(source, "status_code", None), int):  # one of requests, too
             options = {"status_code": source.status_code, "headers": getattr(source, "headers", None), **options}
         self._parser = ChatCompletionParser(**options)
-        self._decoded = 0 if encodings else None  # bytes of a compressed body
-        if (refused := encoding_error(self.response, encodings)) is not None:
+        encodings = decoded_encodings(Headers(options.get("headers") or {}))
+        self._decoded = 0 if encodings and self.response is not None else None  # bytes of a compressed body
+        if (refused := encoding_error(source, encodings)) is not None:
             self._parser.interrupt(refused)
         self._reuse_connection = reuse_connection
         self.connection_was_kept = False

@@ -5,14 +5,11 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from chunkfold.errors import LimitExceededError, exceeded
-from chunkfold.wire.headers import Headers
+from chunkfold.wire.headers import Headers, encodings_in
 
-MAX_CONTENT_ENCODINGS: Final = 1
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
 _EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
 _BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
-# What clients decode. A body with any other encoding is passed on as it is: `none` is often sent against compression.
-_DECODED: Final = _BOUNDED | {"br", "zstd"}
 
 
 class Response(Protocol):
@@ -53,22 +50,19 @@ class AsyncResponse(Response, Protocol):
         ...
 
 
-def encoding_error(response: Any, layers: list[str]) -> LimitExceededError | None:
-    """The error if the encodings of a response are not safe, found before anything is decoded; else None.
+def encoding_error(response: Any, encodings: list[str]) -> LimitExceededError | None:
+    """The error if an encoding of a response was not requested, found before anything is decoded; else None.
 
-    With two layers a few hundred bytes can become gigabytes in one read; one layer of gzip yields at most a thousand
-    times the 64 KiB that a client reads at once. Newer encodings have no such bound, so they must have been requested.
+    Gzip yields at most a thousand times the 64 KiB that a client reads at once. Newer encodings have no such bound.
     """
-    if len(layers) > MAX_CONTENT_ENCODINGS:
-        return exceeded("max_content_encodings", MAX_CONTENT_ENCODINGS)
-    if _BOUNDED.issuperset(layers):
+    if _BOUNDED.issuperset(encodings):
         return None
     try:
         asked = response.request.headers
     except (AttributeError, RuntimeError):  # a response that was made by hand
         return None
-    known = set(_encodings(Headers(asked).get("accept-encoding")))
-    if known.issuperset(layers) or "*" in known:
+    known = set(encodings_in(Headers(asked).get("accept-encoding")))
+    if known.issuperset(encodings) or "*" in known:
         return None
     return exceeded("max_content_encodings", 0, "content encodings that were not requested")
 
@@ -102,16 +96,6 @@ def expansion_error(received: int | None, decoded: int) -> LimitExceededError | 
     if received is None or decoded <= max(_EXPANSION_ALLOWED, MAX_EXPANSION * received):
         return None
     return exceeded("max_expansion", MAX_EXPANSION)
-
-
-def _encodings(header: str | None) -> list[str]:
-    names = (name.partition(";")[0].strip().lower() for name in (header or "").split(","))
-    return [name for name in names if name not in ("", "identity")]
-
-
-def decoded_encodings(headers: Headers) -> list[str]:
-    """The encodings of a response with these headers that its client decodes."""
-    return [name for name in _encodings(headers.get("content-encoding")) if name in _DECODED]
 
 
 def close_quietly(source: Any) -> None:

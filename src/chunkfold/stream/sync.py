@@ -54,7 +54,7 @@ class ChatCompletionStream(StreamDriver):
             `headers` count if it has them, as a response of requests has.
         reuse_connection: Whether closing waits up to 100 ms for the end of the body after `[DONE]`, so that the client
             can use the connection again. Pass False if the server closes its connections right after an answer.
-        options: The options of `ChatCompletionParser`; status and headers are those of the response.
+        options: The options of `ChatCompletionParser`; status and headers are those of the response, unless given.
 
     Raises:
         TypeError, ValueError: The source or an option is wrong.

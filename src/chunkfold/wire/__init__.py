@@ -12,5 +12,5 @@ rule that was used to tolerate something. Read in this order:
 - `envelopes`: the shapes of providers' errors, and events of other APIs;
 - `api_errors`: turns an error, under any names, into an `APIError`;
 - `statuses`: the HTTP status that an error means;
-- `headers`: the id of the request, and how long to wait before another attempt.
+- `headers`: the id of the request, how long to wait before another attempt, how the body is encoded.
 """

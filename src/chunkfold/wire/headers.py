@@ -1,4 +1,4 @@
-"""Read a response's headers: the id of the request, and how long to wait before another attempt."""
+"""Read a response's headers: the id of the request, how long to wait before another attempt, how it is encoded."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +24,8 @@ _REQUEST_IDS: Final = (
 _WAIT_PREFIXES: Final = ("", "llm_provider-")
 _WAITS: Final = {"retry-after-ms": 1000, "retry-after": 1}  # how many of its units are a second
 READ_HEADERS: Final = frozenset({*_REQUEST_IDS, *(prefix + name for prefix in _WAIT_PREFIXES for name in _WAITS)})
+# What clients decode. A body with any other encoding is passed on as it is: `none` is often sent against compression.
+_DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
@@ -96,6 +98,17 @@ def reset_after(metadata: Any, headers: Mapping[str, str]) -> float | None:
     if reset is None or now is None or (wait := reset / 1000 - now.timestamp()) < 0:
         return None
     return wait
+
+
+def encodings_in(header: str | None) -> list[str]:
+    """The content encodings that a header names, without their weights."""
+    names = (name.partition(";")[0].strip().lower() for name in (header or "").split(","))
+    return [name for name in names if name not in ("", "identity")]
+
+
+def decoded_encodings(headers: Mapping[str, str]) -> list[str]:
+    """The encodings of a response with these headers that its client decodes."""
+    return [name for name in encodings_in(headers.get("content-encoding")) if name in _DECODED]
 
 
 def _date(text: str | None) -> datetime | None:
