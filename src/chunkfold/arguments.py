@@ -5,7 +5,7 @@ Each check raises a `TypeError` for a value of another type than it expects, a `
 
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final, cast
 
 from chunkfold.excerpts import excerpt
@@ -55,10 +55,27 @@ def check_time(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected a reading of the clock, received {value}")
 
 
-def check_callable(name: str, value: object, *, optional: bool = False) -> None:
-    """Check a callback, or None if it is optional."""
-    if not callable(value) and not (value is None and optional):
-        raise wrong_type(name, "a callable or None" if optional else "a callable", value)
+def reading_of(clock: Callable[[], object]) -> float:
+    """What a clock says; an error if that is not seconds."""
+    now = _seconds("clock", clock(), "a callable that returns seconds")
+    check_time("clock", now)
+    return now
+
+
+def check_callback(name: str, value: object) -> None:
+    """Check a callback, or None. A coroutine function would never run: nobody awaits what it returns."""
+    if value is None:
+        return
+    from inspect import iscoroutinefunction  # loaded only for callbacks
+
+    if not callable(value) or iscoroutinefunction(value):
+        raise wrong_type(name, "a callable that is not async, or None", value)
+
+
+def check_callable(name: str, value: object) -> None:
+    """Check a callable."""
+    if not callable(value):
+        raise wrong_type(name, "a callable", value)
 
 
 def as_bytes(data: Any) -> bytes:

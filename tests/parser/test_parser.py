@@ -1,6 +1,7 @@
 """The parser: how a stream ends, as the table of the design says, what its errors have, and `[DONE]`."""
 
 import copy
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -226,3 +227,12 @@ def test_done(done: bytes, noted: list[str], size: int | None) -> None:
 @each_case("no_done", [b'data: "[DONE]"\n\n', b"data: DONE\n\n", b"data: [DONE]]\n\n"])
 def test_what_is_not_done(no_done: bytes, size: int | None) -> None:
     assert type(parsed(HI + no_done + STOP + DONE, size).error) is InvalidChunkError
+
+
+def test_an_error_that_is_raised_again_keeps_one_traceback() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"data: 42\n\n")
+    for _ in range(3):
+        with pytest.raises(InvalidChunkError) as caught:
+            parser.completion()
+        assert len(traceback.extract_tb(caught.value.__traceback__)) == 3

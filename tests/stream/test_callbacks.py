@@ -1,7 +1,7 @@
 """What callbacks may do: fail, close the stream that calls them, or try to read it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from asked import NUMBERS, asked, asked_sync, read_with, send_sync
 from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, has_left, over_both_streams
-from sources import HELLO, WHOLE, source
+from sources import HELLO, STOP, WHOLE, source
 
 from chunkfold import ChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd
 from chunkfold.testing import Answer
@@ -44,6 +44,21 @@ async def test_a_callback_cannot_read_the_stream_that_calls_it(
     assert len(errors) == repeats + len(WHOLE)
     assert set(errors) == {"another task or thread, or the call that runs this callback, is reading this stream"}
     assert stream.end is StreamEnd.FINISHED
+
+
+@each_case(
+    "pieces", [[HELLO, STOP], [HELLO * 1000], [HELLO.rstrip()]], ids=["a read", "a slice", "the end of the body"]
+)
+@each_case("read", [list, lambda stream: list(stream.events()), ChatCompletionStream.read])
+def test_a_callback_without_a_next_item_does_not_end_the_loop(
+    pieces: list[bytes], read: Callable[[ChatCompletionStream], object]
+) -> None:
+    """In a generator or a coroutine, Python itself replaces the exception."""
+    nothing: Iterator[object] = iter(())
+    stream = ChatCompletionStream(pieces, on_server_sent_event=lambda *_: next(nothing))
+    with pytest.raises(RuntimeError, match=r"StopIteration$"):
+        read(stream)
+    assert stream.end == "closed"
 
 
 @each_case(

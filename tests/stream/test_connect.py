@@ -12,6 +12,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from cases import each_case
@@ -243,6 +244,7 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     "a clock that does not run": ({"clock": 5.0}, TypeError),
     "no clock": ({"clock": None}, TypeError),
     "an observer that cannot be called": ({"on_server_sent_event": []}, TypeError),
+    "an observer that nobody awaits": ({"on_server_sent_event": anyio.sleep}, TypeError),
     "one choice in words": ({"one_choice": "no"}, TypeError),
     "a connection to reuse in words": ({"reuse_connection": "no"}, TypeError),
 }
@@ -293,16 +295,26 @@ def test_a_wrong_option_is_refused_before_a_request_is_sent(options: dict[str, A
             ({"headers": headers}, "^headers: expected a mapping of strings, or pairs of them, received")
             for headers in (5, "accept", [1], [("accept", "a", "b")])
         ),
+        *(({"method": method}, "^method: expected a str, received") for method in (None, ["POST"])),
         ({"headers": {1: "a"}}, "^headers: expected a string as a name, received 1$"),
         ({"headers": {"a": "b", "x-key": None}}, r"^headers\['x-key'\]: expected a string, received NoneType$"),
     ],
 )
 def test_what_is_no_request_is_refused_before_it_is_sent(wrong: dict[str, Any], message: str) -> None:
-    client, options = wrong.get("client", httpx.Client()), {"json": ASKED, **wrong}
-    options.pop("client", None)
+    request: dict[str, Any] = {"client": httpx.Client(), "method": "POST", "url": URL, "json": ASKED, **wrong}
     for open_stream in (connect, aconnect):
         with pytest.raises(TypeError, match=message):
-            open_stream(client, "POST", "https://provider.test/", **options)
+            open_stream(**request)
+
+
+@each_case("reading", [None, "now"])
+async def test_a_clock_that_says_no_seconds_is_refused_before_the_request_is_sent(
+    library: Any, front: Any, reading: Any
+) -> None:
+    with FakeProvider() as provider:
+        with pytest.raises(TypeError, match=r"^clock: expected a callable that returns seconds, received"):
+            await open_and_fail(front, library, provider.url, clock=lambda: reading)
+        assert provider.requests == []
 
 
 async def test_a_client_of_the_other_kind_is_refused_before_the_request_is_sent() -> None:

@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from cases import each_case
 from fronts import (
     PATIENCE,
     STREAMS,
@@ -167,6 +169,29 @@ async def test_draining_an_iterable(front: Any) -> None:
     assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
     stream = front(source(front, WHOLE))
     assert (await stream.drain(within=math.inf)).text == "Hello world"
+
+
+@each_case("late", [TimeoutError, StopIteration])
+def test_what_ends_after_the_time_of_a_drain_does_not_count(late: type[Exception]) -> None:
+    """Such as the read timeout of a client over HTTP/2, where the time is only looked at between two pieces."""
+
+    class Pieces:
+        def __init__(self) -> None:
+            self.left = [HELLO]
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> bytes:
+            if self.left:
+                return self.left.pop()
+            time.sleep(0.03)
+            raise late
+
+    stream = ChatCompletionStream(Pieces())
+    next(stream)
+    assert stream.drain(within=0.01).text == "Hello"
+    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
 
 
 async def test_draining_an_async_iterable_that_stalls() -> None:

@@ -12,7 +12,7 @@ from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, over_both_streams
 from sources import HELLO, HI, STOP, WHOLE, Kin, source
 
-from chunkfold import APIStatusError, AsyncChatCompletionStream, ChatCompletionStream
+from chunkfold import APIStatusError, AsyncChatCompletionStream, ChatCompletionStream, StreamInterruptedError
 
 pytestmark = generators_of_httpx_are_not_ours
 pytest_generate_tests = over_both_streams
@@ -71,6 +71,49 @@ async def test_any_response_with_these_methods(front: Any) -> None:
     with pytest.raises(APIStatusError) as caught:
         await refused.read()
     assert (caught.value.status_code, caught.value.request_id) == (401, "r1")
+
+
+class Failing(Kin):
+    """A client whose methods raise when they are called, such as one that was read already."""
+
+    def iter_bytes(self) -> Any:
+        raise OSError("broken")
+
+    aiter_bytes = __iter__ = __aiter__ = iter_bytes
+
+
+class FailingIterable(Failing):
+    """The same without the methods of httpx, such as that of requests."""
+
+    iter_bytes = aiter_bytes = property()
+
+
+@each_case("kind", [Failing, FailingIterable])
+def test_a_source_that_raises_as_it_is_opened_is_a_broken_transport(kind: type[Kin]) -> None:
+    response = kind([])
+    with ChatCompletionStream(response) as stream, pytest.raises(StreamInterruptedError) as caught:
+        list(stream)
+    assert (str(caught.value.__cause__), stream.end) == ("broken", "interrupted")
+    assert response.closings == 1 or kind is FailingIterable
+
+
+@each_case("kind", [Failing, FailingIterable])
+async def test_so_it_is_for_async_clients(kind: type[Kin]) -> None:
+    response = kind([])
+    with pytest.raises(StreamInterruptedError):
+        async with AsyncChatCompletionStream(response) as stream:  # type: ignore[arg-type, unused-ignore]
+            await stream.read()
+    assert response.closings == 1 or kind is FailingIterable
+
+
+def test_reads_of_the_other_kind_are_a_wrong_source() -> None:
+    class Crossed(Kin):
+        iter_bytes = Kin.aiter_bytes  # type: ignore[assignment]
+        aiter_bytes = Kin.iter_bytes  # type: ignore[assignment]
+
+    for kind, method in ((ChatCompletionStream, "iter_bytes"), (AsyncChatCompletionStream, "aiter_bytes")):
+        with pytest.raises(TypeError, match=rf"^source: expected {method}\(\) for {kind.__name__}, received"):
+            kind(Crossed([HI]))  # type: ignore[arg-type]
 
 
 async def test_status_and_headers_beside_a_plain_iterable(front: Any) -> None:

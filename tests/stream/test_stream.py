@@ -126,11 +126,22 @@ async def test_nothing_is_read_behind_done(front: Any) -> None:
         assert stream.end is StreamEnd.FINISHED
 
 
-@pytest.mark.parametrize(("version", "read"), [(b"HTTP/1.1", True), (b"HTTP/2", False), (b"HTTP/1.0", False)])
-async def test_only_http_1_1_is_drained(library: Any, version: bytes, read: bool) -> None:
+@pytest.mark.parametrize(
+    ("version", "connection", "read"),
+    [
+        (b"HTTP/1.1", "keep-alive", True),
+        (b"HTTP/1.1", "upgrade, Close", False),
+        (b"HTTP/2", "keep-alive", False),
+        (b"HTTP/1.0", "keep-alive", False),
+    ],
+)
+async def test_only_http_1_1_that_stays_open_is_drained(
+    library: Any, version: bytes, connection: str, read: bool
+) -> None:
     """Async, because there a mock is drained too; in sync code the network stream itself is asked to hurry."""
     body = Pieces([*WHOLE, b": bye\n\n"])
-    response = library.Response(200, stream=body, extensions={"http_version": version})
+    headers = {"connection": connection}
+    response = library.Response(200, headers=headers, stream=body, extensions={"http_version": version})
     async with mocked(library, AsyncChatCompletionStream, response) as given:
         async with AsyncChatCompletionStream(given) as stream:
             await texts_of(stream)

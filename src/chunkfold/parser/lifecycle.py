@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chunkfold import anomalies
 from chunkfold.anomalies import Anomaly
-from chunkfold.arguments import as_bytes, check_callable
+from chunkfold.arguments import as_bytes, check_callback
 from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, StreamEnd, StreamStalledError
 from chunkfold.event_stream.lines import slices
 from chunkfold.excerpts import counted
@@ -114,8 +114,8 @@ class Lifecycle:
 
     def _observe(self, subject: object, on_chunks: "OnChunks", on_end: "OnEnd") -> None:
         """Like `ChatCompletionParser.observe`, but the callables get the subject, which is not kept alive."""
-        check_callable("on_chunks", on_chunks, optional=True)
-        check_callable("on_end", on_end, optional=True)
+        check_callback("on_chunks", on_chunks)
+        check_callback("on_end", on_end)
         if self._observers is None:
             from chunkfold.parser.observers import Observers  # loaded only for observers
 

@@ -9,7 +9,16 @@ from itertools import chain
 from typing import Any, Final
 
 from chunkfold.anomaly_log import AnomalyLog, refused_rules
-from chunkfold.arguments import check_callable, check_count, check_flag, check_instance, check_seconds, check_time
+from chunkfold.arguments import (
+    check_callable,
+    check_callback,
+    check_count,
+    check_flag,
+    check_instance,
+    check_seconds,
+    check_time,
+    reading_of,
+)
 from chunkfold.errors import IncompleteStreamError, exceeded
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.fold.stream_fold import StreamFold
@@ -85,7 +94,7 @@ class ChatCompletionParser(Lifecycle):
         check_count("max_output_size", max_output_size)
         check_seconds("progress_timeout", progress_timeout)
         check_seconds("total_timeout", total_timeout)
-        check_callable("on_server_sent_event", on_server_sent_event, optional=True)
+        check_callback("on_server_sent_event", on_server_sent_event)
         check_callable("clock", clock)
         check_transforms(transforms)
         check_flag("one_choice", one_choice)
@@ -94,7 +103,7 @@ class ChatCompletionParser(Lifecycle):
         log = AnomalyLog(refused_rules(strict=strict, tolerate=tolerate))
         given = Headers({} if headers is None else headers)
         fold = StreamFold(log, tools)
-        started = clock() if started is None else started
+        started = reading_of(clock) if started is None else started
         deadlines = Deadlines(total_timeout, progress_timeout, started)
         body: StreamedBody | RefusedBody
         if status_code is None or 200 <= status_code <= 299:
@@ -149,7 +158,7 @@ class ChatCompletionParser(Lifecycle):
     def raise_error(self) -> None:
         """Raise `error`, if there is one."""
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # which would grow each time
 
     def feed(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
         """Take the next bytes of the body; return the chunks they complete. Has no effect after the end.

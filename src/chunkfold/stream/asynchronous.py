@@ -20,12 +20,17 @@ from chunkfold.stream.network import (
     run_to_completion,
     shares_connection,
 )
-from chunkfold.stream.responses import AsyncResponse, aclose_quietly
+from chunkfold.stream.responses import AsyncResponse, aclose_quietly, raised
 
 if TYPE_CHECKING:
     import anyio
 
     from chunkfold.events.types import ChatCompletionEvent
+
+
+async def _failing(exc: Exception) -> AsyncIterator[bytes]:
+    """A source whose first read raises."""
+    yield raised(exc)
 
 
 class AsyncView(AnyView[T]):
@@ -71,9 +76,8 @@ class AsyncChatCompletionStream(StreamDriver):
         **options: Unpack[ParserOptions],
     ) -> None:
         super().__init__(source, "aiter_bytes", reuse_connection, options)
-        data: Any = self.response.aiter_bytes() if self.response is not None else source
-        reads: AsyncIterator[bytes] = aiter(data)
-        self._source = InterruptibleReads(data) if shares_connection(self.response) else reads
+        reads: Any = self._begun(source, "aiter_bytes", aiter, _failing)
+        self._source: AsyncIterator[bytes] = InterruptibleReads(reads) if shares_connection(self.response) else reads
 
     def __aiter__(self) -> Self:
         self._check_not_consumed()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Unpack, cast
 
-from chunkfold.arguments import check_flag
+from chunkfold.arguments import check_flag, check_instance, reading_of
 from chunkfold.errors import StreamConsumedError
 from chunkfold.excerpts import excerpt
 from chunkfold.parser.options import ParserOptions, ReadOptions
@@ -129,19 +129,20 @@ class _Request:
     is_sent: bool = False
 
     def __post_init__(self) -> None:
+        check_instance("method", self.method, (str, bytes), "a str")
         check_flag("reuse_connection", self.reuse_connection)
         self._parser_options, self._client_options = split_options(self.json, self.options)
         self._parser_options["started"] = 0.0  # until it is sent; otherwise the parser would read the clock
         ChatCompletionParser(**self._parser_options)  # options that it refuses must not cost a request
         if not callable(getattr(self.client, "stream", None)):  # that of a session of requests is a flag
             raise TypeError(f"client: expected a client of httpx or httpx2, received {type(self.client).__name__}")
-        self._now = self._parser_options.get("clock", time.monotonic)
+        self._clock = self._parser_options.get("clock", time.monotonic)
 
     def send(self, enter: str) -> Any:
         """The client's context manager, which sends the request when it is entered by the method of that name."""
         if self.is_sent:
             raise _sent_error()
-        self._parser_options["started"] = self._now()
+        self._parser_options["started"] = reading_of(self._clock)
         sending = self.client.stream(self.method, self.url, **self._client_options)
         if not hasattr(sending, enter):
             kind = "an async client for `aconnect`" if enter == "__aenter__" else "a sync client for `connect`"

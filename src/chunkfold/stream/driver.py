@@ -54,6 +54,11 @@ NEED_DATA: Final = Step.NEED_DATA
 OVER: Final = Step.OVER
 
 
+def _stopped() -> RuntimeError:
+    """As a generator raises it: a `StopIteration` would end the consumer's loop as if the stream had ended."""
+    return RuntimeError("a callback or a transform raised StopIteration")
+
+
 class AnyView(Generic[T]):
     """The items of a stream, without its I/O. A class, so that leaving it early leaves no open generator."""
 
@@ -174,6 +179,16 @@ class StreamDriver:
             ChunkfoldError: The stream did not end well, or still runs; its `snapshot` has what arrived.
         """
         return self._parser.completion()
+
+    def _begun(self, source: Any, method: str, begin: Callable[[Any], Any], failing: Callable[[Exception], Any]) -> Any:
+        """An iterator over the reads of the source; `failing` gives one that raises what beginning raised."""
+        try:
+            reads = source if self.response is None else getattr(source, method)()
+            if hasattr(reads, f"__{begin.__name__}__"):
+                return begin(reads)
+        except Exception as exc:  # noqa: BLE001 - the transport's, which the first read raises
+            return failing(exc)
+        raise TypeError(f"source: expected {method}() for {type(self).__name__}, received {type(reads).__name__}")
 
     # What the views take
 
@@ -299,6 +314,8 @@ class StreamDriver:
                 chunks = feed_or_fold(self._parser, data, folding=folding)
                 if not folding:
                     self._give(chunks)
+        except StopIteration as exc:
+            raise _stopped() from exc
         finally:
             self._is_parsing = False
 
@@ -341,6 +358,8 @@ class StreamDriver:
             self._is_parsing = True
             try:
                 self._give(end_of_body(self._parser, fault, is_transport=True))
+            except StopIteration as stopped:
+                raise _stopped() from stopped
             finally:
                 self._is_parsing = False
         return True

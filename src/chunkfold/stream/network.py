@@ -29,7 +29,9 @@ def owns_connection(response: Any) -> bool:
 
 def may_be_kept(response: Any) -> bool:
     """Whether the client can keep the response's connection at the end of the body; over HTTP/1.0 that closes it."""
-    return owns_connection(response) and response.http_version == "HTTP/1.1"
+    if not owns_connection(response) or response.http_version != "HTTP/1.1":
+        return False
+    return "close" not in map(str.strip, response.headers.get("connection", "").lower().split(","))
 
 
 def shares_connection(response: Any) -> bool:

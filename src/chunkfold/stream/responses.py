@@ -98,6 +98,11 @@ def expansion_error(received: int | None, decoded: int) -> LimitExceededError | 
     return exceeded("max_expansion", MAX_EXPANSION)
 
 
+def raised(exc: Exception) -> bytes:
+    """Raise an exception where bytes are expected."""
+    raise exc
+
+
 def close_quietly(source: Any) -> None:
     """Close a source, if it can be closed; what it raises is ignored, since how the stream ended is already known."""
     with suppress(Exception):

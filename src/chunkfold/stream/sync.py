@@ -15,13 +15,25 @@ from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.options import ParserOptions
 from chunkfold.stream.driver import NEED_DATA, OVER, AnyView, StreamDriver
-from chunkfold.stream.network import owns_connection, read_to_end, reads_until, shares_connection, wake_reader
-from chunkfold.stream.responses import SyncResponse, close_quietly
+from chunkfold.stream.network import (
+    DeadlineReachedError,
+    owns_connection,
+    read_to_end,
+    reads_until,
+    shares_connection,
+    wake_reader,
+)
+from chunkfold.stream.responses import SyncResponse, close_quietly, raised
 
 if TYPE_CHECKING:
     from chunkfold.events.types import ChatCompletionEvent
 
 _MAX_WAKING: Final = 1.0  # seconds for a reader to return after its connection was shut down
+
+
+def _failing(exc: Exception) -> Iterator[bytes]:
+    """A source whose first read raises."""
+    yield raised(exc)
 
 
 class View(AnyView[T]):
@@ -70,10 +82,10 @@ class ChatCompletionStream(StreamDriver):
         **options: Unpack[ParserOptions],
     ) -> None:
         super().__init__(source, "iter_bytes", reuse_connection, options)
-        data: Any = self.response.iter_bytes() if self.response is not None else source
-        self._source: Iterator[bytes] = iter(data)
+        self._source: Iterator[bytes] = self._begun(source, "iter_bytes", iter, _failing)
         # To loop over in `_read`: a loop asks for the iterator each time, and that of a source may then start over.
         self._reads = iter(self._source.__next__, OVER)
+        self._drained_until = math.inf
         self._reader_left: SimpleQueue[None] = SimpleQueue()  # an `Event` takes a fiftieth of a short stream
 
     def __iter__(self) -> Self:
@@ -140,7 +152,7 @@ class ChatCompletionStream(StreamDriver):
             TypeError, ValueError: `within` is not a number of seconds, 0 or more.
         """
         self._start_drain(within)
-        deadline = time.monotonic() + within
+        self._drained_until = deadline = time.monotonic() + within
         try:
             with reads_until(self.response if owns_connection(self.response) else None, deadline):
                 while self.end is None and not self._closed and time.monotonic() < deadline:
@@ -204,7 +216,8 @@ class ChatCompletionStream(StreamDriver):
             else:
                 raise StopIteration  # noqa: TRY301 - as `next` does
         except BaseException as exc:
-            if not self._read_ended(exc):
+            is_late = time.monotonic() >= self._drained_until and isinstance(exc, Exception)
+            if not self._read_ended(DeadlineReachedError() if is_late else exc):
                 raise
             return
         finally:
