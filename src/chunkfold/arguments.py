@@ -63,7 +63,7 @@ def reading_of(clock: Callable[[], object]) -> float:
 
 
 def check_callback(name: str, value: object) -> None:
-    """Check a callback, or None. A coroutine function would never run: nobody awaits what it returns."""
+    """Check a callback, or None. A coroutine function would never run, since what it returns is not awaited."""
     if value is None:
         return
     from inspect import iscoroutinefunction  # loaded only for callbacks

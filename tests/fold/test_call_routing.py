@@ -132,6 +132,8 @@ RULE_5 = {
     "the index that it began at is then free for the next":
         ([*((1, "a", W, ""), (0, ..., ..., OPEN), (0, ..., ..., "1}"), (2, "b", W, ""), (1, ..., ..., OPEN)),
          *((1, ..., ..., "2}"), (3, "c", W, ""), (2, ..., ..., OPEN), (2, ..., ..., "3}"))], PLAIN, {"CF314"}),
+    "an object that begins there is another call's, if that one has some":
+        ([(0, "a", W, OPEN), (1, ..., ..., OPEN), (0, ..., ..., "1}"), (1, "b", W, "2}")], PLAIN[:2], set()),
     "a name there is its own":
         ([(0, ..., W, ""), (1, ..., ..., ONE), (0, "a", W, "")], PLAIN[:1], {"CF307", "CF314"}),
     "also one without an index": ([(..., "a", W, ""), (0, ..., ..., ONE)], PLAIN[:1], {"CF301", "CF314"}),
@@ -270,6 +272,7 @@ def test_a_name_that_comes_with_each_new_id_belongs_to_the_call_that_is_cut(inde
     reused = set() if noted else {"CF305"}
     other = [*pieces, (index, "f", T, TWO)]
     check(other, [("a", W, '{"n":{}}'), ("f", T, TWO)], {"CF304", "CF307", *noted, *reused})
+    check([*pieces, (index, "f", W, TWO)], [("a", W, '{"n":{}}'), ("f", W, TWO)], {"CF304", "CF307", *noted, *reused})
     for second in (ONE, ""):  # an object begins, or may begin
         check([(index, "a", W, OPEN), (index, "b", W, second)], [("a", W, OPEN), ("b", W, second)], noted | reused)
     blank = [(index, "a", W, "{\n"), (index, "b", W, "  "), (index, "c", W, '"n":1}')]

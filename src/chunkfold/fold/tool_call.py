@@ -77,20 +77,19 @@ class ToolCall:
         return replace(self, _name=copy(self._name), arguments=TextBuffer(), measured=0)
 
     def is_open(self) -> bool:
-        """Whether the client is to run it, and its arguments are still missing or cut.
+        """Whether the client is to run it, and its arguments are still missing or cut."""
+        return not self.is_server_side and (not self.has_text or self._is_whole() is False)
 
-        Cut ones are judged a few times only, and up to a size, so that the cost stays linear. A copy for routing has
-        none, and does not count as open once some came.
+    def _is_whole(self) -> bool | None:
+        """Whether its arguments are whole; None if that is not known.
+
+        They are judged a few times only, and up to a size, so that the cost stays linear. A copy for routing has none.
         """
-        if self.is_server_side:
-            return False
-        if not self.has_text:
-            return True
         text = self.arguments.getvalue()
         if self.is_custom or not 0 < len(text) <= _LONGEST_LOOK or self._judged == _MOST_JUDGED:
-            return False
+            return None
         self._judged += 1
-        return not is_json(text)
+        return is_json(text)
 
     def goes_on(self, name: str, text: str) -> bool:
         """Whether a fragment with a new id continues this call, whose object is cut and whose name it repeats.
@@ -100,9 +99,9 @@ class ToolCall:
         """
         if not (self.has_text and self.is_called(name)):
             return False
-        if text and not (self.repeats_name or text.lstrip().startswith("{")) and self.is_open():
-            self.repeats_name = self.arguments.getvalue().lstrip().startswith("{")
-        return self.repeats_name
+        if text and not (self.repeats_name or begins_object(text)) and self.is_open():
+            self.repeats_name = begins_object(self.arguments.getvalue())
+        return self.repeats_name and not (begins_object(text) and self._is_whole())
 
     @property
     def has_arguments(self) -> bool:
@@ -223,6 +222,11 @@ class LegacyCall:
         arguments = text or ("" if raw is None else json.dumps({} if raw == [] else raw))
         fields = with_unknown(unknown, {"name": self._name or None, "arguments": arguments})
         return validate_leniently(FunctionCall, fields)[0]
+
+
+def begins_object(text: str) -> bool:
+    """Whether a fragment's arguments begin an object."""
+    return text.lstrip().startswith("{")
 
 
 def _has_several_objects(arguments: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from chunkfold import anomalies
 from chunkfold.anomaly_log import AnomalyLog
 from chunkfold.fold.footprint import Kept
-from chunkfold.fold.tool_call import ToolCall
+from chunkfold.fold.tool_call import ToolCall, begins_object
 from chunkfold.models.chunk import ChoiceDeltaToolCall
 from chunkfold.models.content import fields_of
 from chunkfold.models.tool_calls import is_server_side
@@ -80,7 +80,7 @@ class ToolCalls:
             return None, 0
         is_free = at_index is None or at_index.left_index == index
         if is_free and index is not None and has_text and not (id_ or name):
-            at_index = self._continued_at_new_index(index, at_index)
+            at_index = self._continued_at_new_index(index, at_index, text or "")
         call, grown = self._bind(at_index, index, id_, name)
         if call.type is None and (type_ := fields.get("type")):
             call.type = type_
@@ -206,13 +206,14 @@ class ToolCalls:
             return None
         return at_index  # None is rule 5
 
-    def _continued_at_new_index(self, index: int, left: ToolCall | None) -> ToolCall | None:
+    def _continued_at_new_index(self, index: int, left: ToolCall | None, text: str) -> ToolCall | None:
         """Rule 5, with nothing but text at a free index: the call that continues there; None if there is none.
 
         It is the call at that place, if it began without an index or at one that was taken: some relays give the first
         fragment of each call the index 0, and the next ones the right index. Else it is the last one, unless another
         one lacks its text too: SGLang's first fragments have another index, and Nebius changes it in the middle. A call
-        whose text is whole is not continued, nor is any below 0, where nothing is for the client (Portkey).
+        whose text is whole is not continued, nor one that has some by what begins another object, nor any below 0,
+        where nothing is for the client (Portkey).
 
         `left` is the call that began at this index, if its text came at another one. It is continued while its text is
         not whole; then the next call's text may come here (LibreChat). If no other call continues, `left` does.
@@ -225,7 +226,7 @@ class ToolCalls:
         last = self.last
         if last is not None and self._textless == (not last.has_text):
             calls.append(last)
-        call = next(filter(ToolCall.is_open, calls), None)
+        call = next((one for one in calls if one.is_open() and not (one.has_text and begins_object(text))), None)
         if call is None:
             return left
         self._log.note(anomalies.CALL_INDEX_CHANGED, "index {} after {}", index, call.index)
