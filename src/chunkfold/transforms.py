@@ -12,6 +12,7 @@ from itertools import filterfalse, islice
 from typing import Any, Final, Protocol
 
 from chunkfold.arguments import A_CHUNK, check_flag, check_instance, wrong_type
+from chunkfold.fold.stream_fold import brings_output
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.fold.text_channels import Channel, TextChannels
 from chunkfold.models.base import ModelT
@@ -22,7 +23,6 @@ from chunkfold.models.content import (
     fields_of,
     is_of_tool,
     reasoning_in,
-    says_something,
     text_of,
 )
 from chunkfold.models.outcome import outcome_of
@@ -238,7 +238,7 @@ class OneChoice:
             last = self._finished
             if outcome_of(choice.finish_reason) is not None:
                 self._finished = choice
-            elif last is not None and choice.index != last.index and says_something(fields_of(choice.delta)):
+            elif last is not None and choice.index != last.index and brings_output(choice):
                 self._finished = None
         return [_replaced(chunk, choices=[self._as_first(choice) for choice in chunk.choices])]
 

@@ -391,6 +391,34 @@ def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str 
     assert message.reasoning == reasoning
 
 
+MIXED = {
+    "a redacted block, then text": [[{"type": "redacted_thinking", "data": "D"}], [at(0, text="ab")]],
+    "both in one delta": [[{"type": "redacted_thinking", "data": "D"}, at(0, text="ab")]],
+    "thinking, then text": [[block("a", index=0)], [at(0, text="b")]],
+    "text, then thinking": [[at(0, text="a")], [block("b")]],
+    "a summary of Kimi's, then text": [[{"type": "summary", "summary": "a", "index": 0}], [at(1, text="b")]],
+}
+
+
+@each_case("details", MIXED.values(), ids=MIXED)
+def test_no_reasoning_is_lost_where_blocks_of_another_kind_follow(details: list[Any]) -> None:
+    payloads = said(*({"reasoning_details": one} for one in details))
+    assert "".join(ChatCompletionChunk.model_validate(one).reasoning for one in payloads) == "ab"
+    assert fold(*payloads).completion().message.reasoning == "ab"
+
+
+@each_case("spelling", ["reasoning", "reasoning_content", "reasoning_text"])
+def test_a_signed_block_may_repeat_all_of_the_reasoning_in_another_field(spelling: str) -> None:
+    for block_of in (
+        {"thinking_blocks": [block("hm, so", signature="s")]},
+        {"thinking": {"content": "hm, so", "signature": "s"}},
+    ):
+        deltas = [{spelling: "hm,"}, {spelling: " so"}, block_of]
+        assert fold(*said(*deltas)).completion().message.reasoning == "hm, so"
+    other = {"thinking_blocks": [block("no, so", signature="s")]}
+    assert fold(*said({spelling: "hm, so"}, other)).completion().message.reasoning == "hm, sono, so"
+
+
 def test_many_blocks_are_linear() -> None:
     """Pieces of thousands of blocks, by turns: joining them now and then must not look at all blocks each time."""
     accumulator = StreamFold()

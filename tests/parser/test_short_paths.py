@@ -44,9 +44,9 @@ MOST = {
     "text of choices in turn": ((14, 7), (15, 11), (11, 6)),
     "usage of choices in turn": ((26, 19), (20, 16), (15, 10)),
     "reasoning": ((17, 10), (18, 6), (14, 1)),
-    "details": ((33, 26), (21, 7), (16, 1)),
-    "summaries": ((34, 27), (21, 7), (16, 1)),
-    "details beside reasoning": ((35, 28), (22, 8), (17, 2)),
+    "details": ((35, 28), (21, 7), (16, 1)),
+    "summaries": ((36, 29), (21, 7), (16, 1)),
+    "details beside reasoning": ((37, 30), (22, 8), (17, 2)),
     "thinking parts": ((64, 57), (25, 8), (20, 2)),
     "arguments": ((19, 12), (19, 9), (12, 1)),
 }

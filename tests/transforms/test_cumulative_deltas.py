@@ -149,6 +149,41 @@ def test_every_spelling_of_reasoning_is_a_channel(spelled: Callable[[str], dict[
     assert cumulative.snapshot.reasoning == "".join(one.reasoning for one in chunks) == "abc"
 
 
+def test_half_a_character_at_the_end_of_a_repeat_is_whole_in_the_next() -> None:
+    parser, chunks = read([chunk(choice(text)) for text in ("a\ud83d", "a😀", "a😀b\ud83d")], CumulativeDeltas())
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    assert parser.snapshot.text == "a😀b\ufffd"
+
+
+@each_case(
+    "other",
+    [
+        lambda text: {"reasoning_content": text},
+        lambda text: {"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0}]},
+    ],
+    ids=["in a field", "in details"],
+)
+def test_half_a_character_that_two_fields_have_counts_once(other: Callable[[str], dict[str, Any]]) -> None:
+    parser, chunks = read([chunk({"index": 0, "delta": {"reasoning": "a\ud83d", **other("a\ud83d")}})])
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    assert parser.snapshot.reasoning == "a\ufffd"
+
+
+@each_case(
+    ("thoughts", "reasoning"),
+    [(["<thought>a\ud83d", "\ude00b"], "a😀b"), (["<thought>a\ud83d"], "a\ufffd")],
+    ids=["that goes on", "that does not"],
+)
+def test_half_a_character_in_a_thought_is_not_the_texts(thoughts: list[str], reasoning: str) -> None:
+    flag = {"extra_content": {"google": {"thought": True}}}
+    deltas = [*({"content": text, **flag} for text in thoughts), {"content": "</thought>B"}]
+    parser, chunks = read([chunk({"index": 0, "delta": delta}) for delta in deltas])
+    chunks += parser.close()
+    assert (parser.snapshot.text, parser.snapshot.reasoning) == ("B", reasoning)
+
+
 def test_halves_in_thinking_do_not_hide_that_its_signature_comes_with_a_repeat() -> None:
     blocks = [("a\ud83d", ""), ("\ude00b", ""), ("a😀b", "SIG")]
     thinking = [{"type": "thinking", "thinking": text, "signature": signature} for text, signature in blocks]

@@ -131,6 +131,8 @@ def test_a_tool_message_in_another_index_is_not_another_answer() -> None:
     ("payloads", "end"),
     [
         pytest.param([chunk(choice("Hi", "stop")), chunk(choice(None, None, 1))], "finished", id="nothing goes on"),
+        pytest.param([chunk(choice("Hi", "stop")), chunk(choice("", None, 1, obfuscation="x", annotations=[{"type": "a"}]))],
+            "finished", id="only padding and a citation follow"),
         pytest.param([chunk(choice("Hi", "stop")), chunk(choice("!", None, 1))], "truncated", id="another goes on"),
         pytest.param([chunk(choice("Hi", "stop", 1)), chunk(choice("!", None, 1))], "finished", id="it goes on itself"),
         pytest.param([chunk(choice("Hi", "stop"), choice(None, "length", 1))], "finished", id="both finish"),

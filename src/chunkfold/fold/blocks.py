@@ -7,7 +7,7 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.text_buffer import TextBuffer
 from chunkfold.json_text.surrogates import well_formed
 from chunkfold.json_text.values import copied, is_list, is_object
-from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, ENCRYPTED_DETAIL, BlockKind, read_part, reasoning_of
+from chunkfold.models.content import CONTENT_ITEMS, CONTENT_PARTS, ENCRYPTED_DETAIL, BlockKind, read_part
 
 _UNTYPED: Final = ""
 
@@ -34,8 +34,8 @@ class Blocks:
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def add(self, fragments: list[dict[str, Any]]) -> str:
-        """Fold fragments in; return the reasoning that is new in them. They are not changed."""
+    def add(self, fragments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Fold fragments in; return those that repeat nothing. They are not changed."""
         new: list[dict[str, Any]] = []
         for fragment in fragments:
             self._current = block = self._block_of(fragment)
@@ -43,7 +43,7 @@ class Blocks:
             if not (is_repeat or (self.kind.signed_repeats and fragment.get("signature"))):
                 new.append(fragment)
             block.add(fragment, appends=not is_repeat)
-        return reasoning_of(self.kind, new)
+        return new
 
     def add_whole(self, block: dict[str, Any]) -> None:
         """Add a block that nothing continues, and that continues none."""
@@ -193,9 +193,7 @@ class _Block:
 
     def _equals(self, key: str, value: Any) -> bool:
         text = self._texts.get(key)
-        if text is None or not isinstance(value, str) or not value or text.tell() != len(value):
-            return False  # without joining the pieces
-        return text.getvalue() == value
+        return text is not None and isinstance(value, str) and value != "" and text.equals(value)
 
 
 class ContentParts:

@@ -36,6 +36,7 @@ from chunkfold.models.content import (
     is_wrong_part,
     kind_in,
     read_part,
+    reasoning_of,
     reasoning_text,
     split_encrypted,
     without_thought_flag,
@@ -124,7 +125,7 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
                 continue
         blocks = state.blocks.get(kind.name) or Blocks(kind_in(kind, fragments))
         state.blocks[kind.name] = blocks
-        brought = blocks.add(fragments)
+        brought = _fold_blocks(state, blocks, fragments)
         reasoning = reasoning or brought
         for fragment in fragments:
             for key in blocks.kind.appended:
@@ -134,6 +135,17 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
                 size += size_of(data)  # encrypted, output of its own
     reasoning = reasoning_text(fields) or reasoning
     return reasoning, size + _add_reasoning(state, reasoning)
+
+
+def _fold_blocks(state: ChoiceState, blocks: Blocks, fragments: list[dict[str, Any]]) -> str:
+    """Fold fragments of blocks; return the reasoning that is new in them.
+
+    A signed block may repeat all of the reasoning, which came in another field.
+    """
+    new = blocks.add(fragments)
+    reasoning = reasoning_of(kind_in(blocks.kind, new), new)
+    is_repeat = reasoning and new[-1].get("signature") and state.texts["reasoning"].equals(reasoning)
+    return "" if is_repeat else reasoning
 
 
 def _take_images(state: ChoiceState, fragments: list[dict[str, Any]]) -> int:

@@ -380,3 +380,11 @@ class StreamFold:
                     delta = choice.delta.model_copy(update={"content": text.removeprefix(CLOSING_THOUGHT_TAG)})
                     choices[place] = choice.model_copy(update={"delta": delta})
         return chunk.model_copy(update={"choices": choices}) if choices != chunk.choices else chunk
+
+
+def brings_output(*choices: ChunkChoice) -> bool:
+    """Whether any of a chunk's choices brings output by itself."""
+    fold = StreamFold()
+    for choice in choices:
+        fold._add_choice(choice)  # pyright: ignore[reportPrivateUsage] - of this module
+    return fold.has_output

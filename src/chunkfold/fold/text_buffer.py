@@ -38,6 +38,10 @@ class TextBuffer:
         """How many characters there are."""
         return len(self._done) + self._pieces_size + self._open.tell()
 
+    def equals(self, text: str) -> bool:
+        """Whether this is all of the text. By the length first: pieces are not joined for each shorter one."""
+        return len(text) == self.tell() and text == self.getvalue()
+
     @property
     def size(self) -> int:
         """Its size in bytes: one for each character, four if any of them is not ASCII."""

@@ -12,9 +12,18 @@ from chunkfold.fold.footprint import Kept
 from chunkfold.fold.tool_calls import ToolCalls
 from chunkfold.json_text.values import is_list, is_object
 from chunkfold.models.chunk import ChoiceDelta, ChoiceDeltaToolCall, ChunkChoice
-from chunkfold.models.content import APPENDED, BLOCK_KINDS, THINKING, BlockKind, is_of_tool, kind_in
+from chunkfold.models.content import (
+    APPENDED,
+    BLOCK_KINDS,
+    THINKING,
+    BlockKind,
+    fields_of,
+    is_of_tool,
+    is_thought,
+    kind_in,
+)
 
-_DELTA_TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning")
+_DELTA_TEXTS: Final = ("refusal", "reasoning_content", "reasoning")  # besides the content
 _PART_TYPES: Final = {"thinking": "thinking", "summary": "reasoning", "reasoning": "reasoning"}
 
 
@@ -76,6 +85,10 @@ class TextChannels:
 def _message_channels(choice: int, sent: ChoiceDelta) -> Iterator[Channel]:
     """All texts of a delta but those of its tool calls."""
     delta, unknown = vars(sent), sent.__pydantic_extra__ or {}
+    if "extra_content" in unknown and is_thought(fields_of(sent)):
+        yield Channel((choice, "thought"), delta, "content", "reasoning")
+    else:
+        yield Channel((choice, "content"), delta, "content", "content")
     for name in _DELTA_TEXTS:
         yield Channel((choice, name), delta, name, name)
     if is_list(delta.get("content")):

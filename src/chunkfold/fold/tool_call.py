@@ -110,8 +110,7 @@ class ToolCall:
 
     def is_called(self, name: str) -> bool:
         """Whether this is its whole name so far."""
-        # By the length first: a name that comes in many short pieces is not joined for each of them.
-        return len(name) == self._name.tell() and name == self.name
+        return self._name.equals(name)
 
     def is_called_otherwise(self, name: str) -> bool:
         """Whether it has a name, and this is another one; a longer one is, too, once any arguments came."""

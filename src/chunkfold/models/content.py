@@ -88,9 +88,11 @@ ENCRYPTED_DETAIL: Final = "reasoning.encrypted"
 """The type of a block of `reasoning_details` without text; Bifrost's have Gemini's signature in place of the data."""
 THINKING_BLOCKS: Final = BlockKind("thinking_blocks", ("thinking",), ("thinking",))
 """Anthropic's blocks as LiteLLM passes them on."""
-THINKING_DETAILS: Final = THINKING_BLOCKS._replace(name=REASONING_DETAILS.name, signed_repeats=True)
+# In `reasoning_details`, OpenRouter's blocks may follow blocks of another kind.
+_THINKING_TEXTS: Final = ("thinking", "text", "summary")
+THINKING_DETAILS: Final = BlockKind(REASONING_DETAILS.name, _THINKING_TEXTS, _THINKING_TEXTS, signed_repeats=True)
 """Anthropic's blocks in `reasoning_details`, as Meituan passes them on."""
-KIMI_DETAILS: Final = BlockKind(REASONING_DETAILS.name, ("summary",), ("summary",))
+KIMI_DETAILS: Final = BlockKind(REASONING_DETAILS.name, ("summary", "text"), ("summary", "text"))
 """Kimi Code's blocks in `reasoning_details`, of the types "summary" and "encrypted"; only a stream has their index."""
 THINKING: Final = BlockKind("thinking", ("content",), ("content",))
 """The one object of musistudio/llms, with `content` and `signature`."""

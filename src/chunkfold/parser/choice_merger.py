@@ -3,9 +3,9 @@
 from itertools import filterfalse
 
 from chunkfold import anomalies
-from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.fold.stream_fold import StreamFold, brings_output
 from chunkfold.models.chunk import ChatCompletionChunk, ChunkChoice
-from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, says_something, text_of
+from chunkfold.models.content import brings_tool_message, fields_of, reasoning_in, text_of
 from chunkfold.models.outcome import outcome_of
 
 
@@ -35,7 +35,7 @@ class ChoiceMerger:
             if index:
                 self._fold.log.note(anomalies.CHOICE_INDEX_WANDERS, "index {}", index)
                 vars(choice)["index"] = 0  # not by attribute: an index that was not sent does not count as sent
-            if index != self._finished and (is_finished or (is_of_answer and says_something(fields_of(choice.delta)))):
+            if self._finished not in (None, index) and (is_finished or (is_of_answer and brings_output(choice))):
                 if (state := self._fold.states.get(0)) is not None:
                     state.finish_reason = None
                 if finished is not None:

@@ -23,7 +23,7 @@ from chunkfold.parser.limits import OutputLimit
 from chunkfold.parser.options import BodyOptions
 from chunkfold.parser.surrogate_joiner import SurrogateJoiner
 from chunkfold.parser.template import EventTemplate
-from chunkfold.transforms import OneChoice, Transform
+from chunkfold.transforms import CumulativeDeltas, OneChoice, Transform
 from chunkfold.wire.envelopes import is_only_chunk
 from chunkfold.wire.part_counts import MAX_EVENT_PARTS
 from chunkfold.wire.payload import Payload, chunk_from_json, parse_slowly, valid_chunk
@@ -58,7 +58,9 @@ class EventFolder:
         merges = options.one_choice and not any(isinstance(transform, OneChoice) for transform in options.transforms)
         self._merger = ChoiceMerger(fold) if merges else None
         # Transforms can change calls, so fragments cannot be routed before; but then all chunks pass through them.
-        self._joiner = SurrogateJoiner(ToolCalls if options.transforms else fold.calls_of)
+        is_cumulative = any(isinstance(transform, CumulativeDeltas) for transform in options.transforms)
+        calls_of = ToolCalls if options.transforms else fold.calls_of
+        self._joiner = SurrogateJoiner(calls_of, is_cumulative=is_cumulative)
         self._output_limit = OutputLimit(options.max_output_size, fold, self._joiner.channels)
         self._template = EventTemplate(fold, self._output_limit)
 

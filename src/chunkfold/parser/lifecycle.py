@@ -12,7 +12,7 @@ from chunkfold.errors import APIError, ChunkfoldError, InvalidStreamError, Strea
 from chunkfold.event_stream.lines import slices
 from chunkfold.excerpts import counted
 from chunkfold.fold.choice_state import notify_finish
-from chunkfold.fold.stream_fold import StreamFold
+from chunkfold.fold.stream_fold import StreamFold, brings_output
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.parser.endings import Facts, Stop, conclude
@@ -307,11 +307,7 @@ class Lifecycle:
 
 def _brings_output(item: object) -> bool:
     if isinstance(item, ChatCompletionChunk):
-        if item.text:  # as in most streams: folding it would take two floors
-            return True
-        fold = StreamFold()
-        fold.add(item)
-        return fold.has_output
+        return bool(item.text) or brings_output(*item.choices)  # the text first: folding it would take two floors
     from chunkfold.events.types import OutputEvent  # loaded only for events
 
     return isinstance(item, OutputEvent)

@@ -20,9 +20,13 @@ _MOST_HELD: Final = 1000  # halves at a time: what is held back is kept nowhere 
 
 
 class SurrogateJoiner:
-    """Join split pairs across the chunks of one stream; `calls_of` is that of `TextChannels`."""
+    """Join split pairs across the chunks of one stream; `calls_of` is that of `TextChannels`.
 
-    def __init__(self, calls_of: Callable[[int], ToolCalls]) -> None:
+    `is_cumulative` says that each text repeats the one before, of which then only the last half counts.
+    """
+
+    def __init__(self, calls_of: Callable[[int], ToolCalls], *, is_cumulative: bool) -> None:
+        self._is_cumulative = is_cumulative
         self._held: dict[tuple[Any, ...], tuple[str, Channel]] = {}
         self.channels = TextChannels(calls_of)
 
@@ -44,13 +48,21 @@ class SurrogateJoiner:
     def flush(self) -> list[ChatCompletionChunk]:
         """The stream ended: return a chunk with U+FFFD for each half that is still held; none if there is none."""
         held, self._held = self._held, {}
-        choices = [ChunkChoice(index=key[0], delta=_delta_of(channel)) for key, (_, channel) in held.items()]
-        return chunks_with(choices)
+        deltas: list[tuple[int, dict[str, Any]]] = []
+        for (choice, *_), (_, channel) in held.items():
+            # Together if they are in different fields, of which two may have the same reasoning.
+            fields = next((known for index, known in deltas if index == choice and channel.field not in known), None)
+            if fields is None:
+                fields = dict[str, Any]()
+                deltas.append((choice, fields))
+            fields[channel.field] = _replacement_for(channel)
+        return chunks_with([ChunkChoice(index=choice, delta=ChoiceDelta.model_validate(one)) for choice, one in deltas])
 
     def _join_in(self, channel: Channel) -> None:
         key, holder, name = channel.key, channel.holder, channel.name
-        if key in self._held:
-            holder[name] = self._held.pop(key)[0] + holder[name]
+        held, _ = self._held.pop(key, ("", None))
+        if held and not self._is_cumulative:
+            holder[name] = held + holder[name]
         if "\ud800" <= (last := holder[name][-1]) <= "\udbff" and len(self._held) < _MOST_HELD:
             self._held[key] = (last, channel._replace(holder={}))  # which may be large
             holder[name] = holder[name][:-1]
@@ -66,11 +78,11 @@ def _scrub_model(model: Model) -> None:
                 _scrub_model(inner)
 
 
-def _delta_of(channel: Channel) -> ChoiceDelta:
-    """A delta that brings just U+FFFD."""
+def _replacement_for(channel: Channel) -> Any:
+    """The value of the channel's field of a delta that brings just U+FFFD."""
     value: Any = REPLACEMENT
     for key in reversed(channel.inner):
         value = {key: value}
     if channel.item is not None:
         value = [{**scrub(channel.item), **value}]  # as it was in the chunk that was returned
-    return ChoiceDelta.model_validate({channel.field: value})
+    return value
