@@ -20,6 +20,8 @@ from chunkfold import (
 from chunkfold.event_stream import discarded
 from chunkfold.excerpts import excerpt_of
 from chunkfold.testing import HEAD, sse
+from chunkfold.wire import payload, raw_data
+from chunkfold.wire.reading import read_json
 
 SKIPPED = [  # beside the examples of the rules
     pytest.param(b"data\n\n", "CF103", id="3 without a colon"),
@@ -95,6 +97,21 @@ def test_a_chunk_without_the_field_is_told_to_the_callback_and_refused_by_strict
     parser.feed(first + second.removeprefix(b"data: ") + done)
     assert told == [(compact(A), 1), (compact(B), 1), (b"[DONE]", 0)]
     assert refused_by(parsed(first + second.removeprefix(b"data: ") + done, strict=True)) == "CF110"
+
+
+def test_a_chunk_without_the_field_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one takes a second."""
+    reads: list[bytes] = []
+
+    def read(data: bytes, notes: Any) -> Any:
+        reads.append(data)
+        return read_json(data, notes)
+
+    for module in (raw_data, payload):
+        monkeypatch.setattr(module, "read_json", read)
+    first, second, done = sse(A, B)
+    assert parsed(first + second.removeprefix(b"data: ") + done).completion().text == "ab"
+    assert reads == [compact(B)]
 
 
 @each_case("more", [{"choices": []}, {"choices": None}, {"choices": {}}, {}])

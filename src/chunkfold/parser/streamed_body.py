@@ -7,7 +7,7 @@ first event, lines that are nearly `data`, `error` fields, an unfinished block, 
 from bisect import bisect_left
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from chunkfold import anomalies
 from chunkfold.errors import ChunkfoldError, InvalidChunkError, exceeded
@@ -20,7 +20,7 @@ from chunkfold.parser.event_folder import EventFolder
 from chunkfold.parser.options import BodyOptions
 from chunkfold.wire import raw_data
 from chunkfold.wire.bodies import MAX_ERROR_BODY, opening_error, parse_body
-from chunkfold.wire.payload import Payload, parse_slowly
+from chunkfold.wire.payload import Payload, parse_slowly, take_object
 
 _BEGINNINGS: Final = (b"data", b"event", b"id", b"retry", b"error", BOM)  # of an event stream
 _UNEXPLAINED: Final = frozenset({Stop.DONE, Stop.BODY_ENDED, Stop.TRANSPORT})  # a body without a chunk
@@ -135,19 +135,28 @@ class StreamedBody(EventFolder):
         is_bare = not field.event
         if is_bare and not self._fold.chunks and self._read_opening(field.data):
             return  # after keep-alives
-        if self._size_error(field.data) is not None or not raw_data.is_payload(field.data):
+        payload = Payload()
+        fields = raw_data.object_in(field.data, payload.notes) if self._size_error(field.data) is None else None
+        if fields is None and not raw_data.is_done(field.data):
             if is_bare or raw_data.begins_like_object(field.data):
                 self._note_unexplained(field)
-            return
-        if is_bare and raw_data.is_error(field.data):
+        elif is_bare and fields is not None and raw_data.is_error_object(fields):
             self._read_error_field(field._replace(event="error"))
-            return
-        if is_bare and raw_data.is_chunk_or_done(field.data):
+        elif is_bare and (fields is None or raw_data.is_chunk_object(fields)):
             self._log.note(anomalies.NEARLY_DATA)
-            self._fold_counted(field._replace(event=MESSAGE))
+            self._fold_bare(field._replace(event=MESSAGE), fields, payload)
         else:
             self._log.note(anomalies.NEARLY_DATA, excerpt_of(field.data))
             self._check_limits(field.offset)
+
+    def _fold_bare(self, event: ServerSentEvent, fields: dict[str, Any] | None, payload: Payload) -> None:
+        """Fold a `[DONE]` or, from the object that was read already, a chunk: reading a large one takes long."""
+        if fields is None:
+            self._fold_counted(event)
+        else:
+            self._output_limit.count(event.data)
+            take_object(event, fields, payload)
+            self._fold_and_notify(event, payload)
 
     def _note_unexplained(self, field: ServerSentEvent) -> None:
         """Note JSON that is broken or too large to read: a `[DONE]` after it does not replace a finish reason."""

@@ -131,8 +131,8 @@ def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
         payload.notes += found
         value = unwrapped(value, payload.notes)
         _take_error(event, value, payload)
-    elif raw_data.ends_in_error(event.data) or raw_data.begins_with_chunk(event.data):
-        _take_several(event, payload)
+    elif (is_cut := raw_data.ends_in_error(event.data)) or raw_data.begins_with_chunk(event.data):
+        _take_several(event, payload, is_cut=is_cut)
     elif raw_data.holds_several(event.data):  # such as `[DONE]`, without the blank line between them
         payload.notes.append((anomalies.SEVERAL_PAYLOADS, ""))
         _take_error_event(event._replace(data=next(raw_data.lines_of(event.data))), payload)
@@ -188,8 +188,9 @@ def _take_broken(event: ServerSentEvent, problem: str, payload: Payload) -> None
     event = raw_data.without_splice(event)
     data, is_foreign = event.data, raw_data.is_foreign(event)
     # The last line first: the first one of data that an error ends may be large.
-    if raw_data.ends_in_error(data) or raw_data.holds_several(data) or (is_foreign and raw_data.has_chunk_line(data)):
-        _take_several(event, payload)
+    is_cut = raw_data.ends_in_error(data)
+    if is_cut or raw_data.holds_several(data) or (is_foreign and raw_data.has_chunk_line(data)):
+        _take_several(event, payload, is_cut=is_cut)
     elif raw_data.is_broken_error(data):
         payload.notes.append((anomalies.ERROR_BROKEN, ""))
         payload.error = _error_in_text(event)
@@ -239,12 +240,15 @@ def take_chunk(event: ServerSentEvent, fields: dict[str, Any], payload: Payload)
             payload.notes.append((anomalies.UNEXPLAINED_OBJECT, payload.foreign))
 
 
-def _take_several(event: ServerSentEvent, payload: Payload) -> None:
-    """Take each line as an event of its own, up to the first that ends the stream; skip one that an error cut off."""
+def _take_several(event: ServerSentEvent, payload: Payload, *, is_cut: bool) -> None:
+    """Take each line as an event of its own, up to the first that ends the stream.
+
+    `is_cut` says that an error ends the data: a line that it cut off is skipped.
+    """
     count = sum(1 for _ in islice(raw_data.lines_of(event.data), raw_data.MAX_EVENT_PAYLOADS + 1))
     shown = count if count <= raw_data.MAX_EVENT_PAYLOADS else f"more than {raw_data.MAX_EVENT_PAYLOADS}"
     payload.notes.append((anomalies.SEVERAL_PAYLOADS, f"{shown} payloads"))
-    is_cut, parts = raw_data.ends_in_error(event.data), 0
+    parts = 0
     for place, line in enumerate(raw_data.lines_of(event.data)):
         if place == raw_data.MAX_EVENT_PAYLOADS:
             payload.error = exceeded("max_event_payloads", raw_data.MAX_EVENT_PAYLOADS)

@@ -16,7 +16,7 @@ from chunkfold.excerpts import printed
 from chunkfold.json_text.values import is_object, objects_in
 from chunkfold.models.chunk import CHUNK_OBJECT, KEEP_ALIVES
 from chunkfold.wire.envelopes import find_error
-from chunkfold.wire.reading import read_json, unwrapped
+from chunkfold.wire.reading import Notes, read_json, unwrapped
 
 DONE: Final = b"[DONE]"
 _CHUNK_EVENTS: Final = (MESSAGE, CHUNK_OBJECT)
@@ -56,24 +56,37 @@ def begins_like_object(data: bytes) -> bool:
     return _OBJECT_START.match(data) is not None
 
 
+def object_in(data: bytes, notes: Notes) -> dict[str, Any] | None:
+    """The JSON object that data is, maybe in a list of one; None if it is something else."""
+    value = unwrapped(read_json(data.strip(), notes)[0], notes) if begins_like_json(data) else None
+    return value if is_object(value) else None
+
+
+def is_done(data: bytes) -> bool:
+    """Whether data is `[DONE]`, maybe with blanks around it."""
+    return data.strip() == DONE
+
+
 def is_payload(data: bytes) -> bool:
     """Whether data by itself is a payload: a JSON object or `[DONE]`."""
-    data = data.strip()
-    return data == DONE or (begins_like_json(data) and is_object(value_of(data)))
+    return is_done(data) or object_in(data, []) is not None
 
 
 def is_error(data: bytes, *, is_framed: bool = False) -> bool:
-    """Whether data alone is an error without doubt: in an envelope, or an object that is named error.
+    """Whether data alone is an error without doubt, see `is_error_object`."""
+    fields = object_in(data, [])
+    return fields is not None and is_error_object(fields, is_framed=is_framed)
+
+
+def is_error_object(fields: dict[str, Any], *, is_framed: bool = False) -> bool:
+    """Whether an object is an error without doubt: in an envelope, or named error.
 
     `is_framed` says that it is the data of an event; else it may be a line of a log.
     """
-    value = value_of(data)
-    if not is_object(value):
-        return False
     # A log has lines with a text as `error`, or with any `code`.
-    named = {printed(value.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
-    is_envelope = is_framed or is_object(value.get("error"))
-    return "error" in named or (is_envelope and find_error(value, unambiguous=True) is not None)
+    named = {printed(fields.get(name)).lower().rpartition("_")[2] for name in ("object", "type", "code")}
+    is_envelope = is_framed or is_object(fields.get("error"))
+    return "error" in named or (is_envelope and find_error(fields, unambiguous=True) is not None)
 
 
 def is_broken_error(data: bytes) -> bool:
@@ -87,12 +100,15 @@ def is_error_field(data: bytes) -> bool:
 
 
 def is_chunk_or_done(data: bytes) -> bool:
-    """Whether data alone is without doubt `[DONE]`, or a chunk: an object of that name, or with a choice's delta."""
-    value = value_of(data)
-    if not is_object(value):
-        return data.strip() == DONE
-    has_delta = any("delta" in choice for choice in objects_in(value.get("choices")))
-    return has_delta or value.get("object") == CHUNK_OBJECT
+    """Whether data alone is without doubt `[DONE]` or a chunk, see `is_chunk_object`."""
+    fields = object_in(data, [])
+    return is_done(data) if fields is None else is_chunk_object(fields)
+
+
+def is_chunk_object(fields: dict[str, Any]) -> bool:
+    """Whether an object is without doubt a chunk: of that name, or with a choice's delta."""
+    has_delta = any("delta" in choice for choice in objects_in(fields.get("choices")))
+    return has_delta or fields.get("object") == CHUNK_OBJECT
 
 
 def value_of(data: bytes) -> Any:
