@@ -70,9 +70,10 @@ def scrub(value: Any) -> Any:
 
     Nothing is copied, since a text may be as large as an event, and take four times its bytes.
     """
-    scrub_keys(value)
     whole = [value]
     for holder in containers_in(whole):
+        if is_object(holder):
+            _scrub_own_keys(holder)
         for key in places_in(holder):
             if isinstance(holder[key], str):
                 make_well_formed(holder, key)
@@ -82,7 +83,11 @@ def scrub(value: Any) -> Any:
 def scrub_keys(value: Any) -> None:
     """Change the JSON value so that no key of an object has a surrogate."""
     for fields in filter(is_object, containers_in(value)):
-        if any(map(_is_split, fields)):
-            items = [(well_formed(key), item) for key, item in fields.items()]
-            fields.clear()
-            fields.update(items)
+        _scrub_own_keys(fields)
+
+
+def _scrub_own_keys(fields: dict[str, Any]) -> None:
+    if any(map(_is_split, fields)):
+        items = [(well_formed(key), item) for key, item in fields.items()]
+        fields.clear()
+        fields.update(items)

@@ -71,7 +71,7 @@ class SurrogateJoiner:
 
 def _scrub_model(model: Model) -> None:
     """Scrub the fields of a model; in place, since a text may be as large as an event."""
-    for fields in (vars(model), model.__pydantic_extra__ or {}):
+    for fields in filter(None, (vars(model), model.__pydantic_extra__)):
         scrub(fields)
         for value in fields.values():
             for inner in filter(is_model, value if is_list(value) else (value,)):
