@@ -66,9 +66,9 @@ def check_callback(name: str, value: object) -> None:
     """Check a callback, or None. A coroutine function would never run, since what it returns is not awaited."""
     if value is None:
         return
-    from inspect import iscoroutinefunction  # loaded only for callbacks
+    from inspect import isasyncgenfunction, iscoroutinefunction  # loaded only for callbacks
 
-    if not callable(value) or iscoroutinefunction(value):
+    if not callable(value) or iscoroutinefunction(value) or isasyncgenfunction(value):
         raise wrong_type(name, "a callable that is not async, or None", value)
 
 

@@ -247,6 +247,10 @@ def test_calls_that_begin_in_one_delta_without_indexes(deltas, expected, rules) 
     check(deltas, expected, rules)
 
 
+def test_an_object_at_a_free_index_continues_a_call_that_has_only_blanks() -> None:
+    assert calls(read((0, "a", W, "\n"), (1, ..., ..., ONE)).completion()) == [("a", W, "\n" + ONE)]
+
+
 def test_a_fragment_without_text_at_a_free_index_begins_a_call() -> None:
     deltas = [(0, "a", W, ""), (1, ..., ..., {}), (0, ..., ..., ONE)]
     check(deltas, [("a", W, ONE), (MADE_UP, "", "{}")], {"CF302", "CF310", "CF316"})
@@ -273,6 +277,9 @@ def test_a_name_that_comes_with_each_new_id_belongs_to_the_call_that_is_cut(inde
     other = [*pieces, (index, "f", T, TWO)]
     check(other, [("a", W, '{"n":{}}'), ("f", T, TWO)], {"CF304", "CF307", *noted, *reused})
     check([*pieces, (index, "f", W, TWO)], [("a", W, '{"n":{}}'), ("f", W, TWO)], {"CF304", "CF307", *noted, *reused})
+    items = [(index, f"i{number}", W, '{"k":1},') for number in range(12)]
+    ended = [(index, "a", W, '{"n":['), (index, "b", W, "1,"), *items, (index, "c", W, "2]}"), (index, "e", W, TWO)]
+    assert [call[0] for call in calls(read(*ended).completion())] == ["a", "e"]
     for second in (ONE, ""):  # an object begins, or may begin
         check([(index, "a", W, OPEN), (index, "b", W, second)], [("a", W, OPEN), ("b", W, second)], noted | reused)
     blank = [(index, "a", W, "{\n"), (index, "b", W, "  "), (index, "c", W, '"n":1}')]

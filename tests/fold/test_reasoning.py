@@ -393,6 +393,7 @@ def test_thinking_blocks(deltas: list[Any], expected: list[Any], reasoning: str 
 
 MIXED = {
     "a redacted block, then text": [[{"type": "redacted_thinking", "data": "D"}], [at(0, text="ab")]],
+    "a redacted block, then a summary": [[{"type": "redacted_thinking", "data": "D"}], [summary("ab")]],
     "both in one delta": [[{"type": "redacted_thinking", "data": "D"}, at(0, text="ab")]],
     "thinking, then text": [[block("a", index=0)], [at(0, text="b")]],
     "text, then thinking": [[at(0, text="a")], [block("b")]],
@@ -415,6 +416,11 @@ def test_a_signed_block_may_repeat_all_of_the_reasoning_in_another_field(spellin
     ):
         deltas = [{spelling: "hm,"}, {spelling: " so"}, block_of]
         assert fold(*said(*deltas)).completion().message.reasoning == "hm, so"
+    redacted = [block("hm, so", signature="s"), {"type": "redacted_thinking", "data": "D"}]
+    deltas = [{spelling: "hm, so"}, {"thinking_blocks": redacted}]
+    assert fold(*said(*deltas)).completion().message.reasoning == "hm, so"
+    twice = [{"thinking_blocks": [block("Hm.", index=0)]}, {"thinking_blocks": [block("Hm.", index=1, signature="s")]}]
+    assert fold(*said(*twice)).completion().message.reasoning == "Hm.Hm."
     other = {"thinking_blocks": [block("no, so", signature="s")]}
     assert fold(*said({spelling: "hm, so"}, other)).completion().message.reasoning == "hm, sono, so"
 

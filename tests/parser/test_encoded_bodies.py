@@ -173,6 +173,13 @@ def test_headers_that_are_passed_are_those_of_the_body() -> None:
         AsyncChatCompletionStream(Pieces([HI]), headers=headers),
     ):
         assert (type(stream.error), stream.error.value) == (LimitExceededError, 1)
+    assert (
+        ChatCompletionStream(encoded_by_kin("gzip, br", None), headers={}).error.value == 1
+    )  # those of the response, too
+    refused = ChatCompletionParser(headers=headers, status_code=429)
+    refused.feed(b'{"error":{"message":"slow"}}')
+    refused.close()
+    assert str(refused.error) == "HTTP 429: slow"
     parser = ChatCompletionParser(headers=headers)
     assert parser.feed(HI) == []
     assert_named(parser, "max_content_encodings", 1)

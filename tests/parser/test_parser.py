@@ -3,6 +3,7 @@
 import copy
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -236,3 +237,15 @@ def test_an_error_that_is_raised_again_keeps_one_traceback() -> None:
         with pytest.raises(InvalidChunkError) as caught:
             parser.completion()
         assert len(traceback.extract_tb(caught.value.__traceback__)) == 3
+
+
+def test_an_error_that_is_being_handled_keeps_its_traceback() -> None:
+    parser = ChatCompletionParser()
+    parser.feed(b"data: 42\n\n")
+    try:
+        parser.completion()
+    except InvalidChunkError as error:
+        with suppress(InvalidChunkError):
+            parser.raise_error()
+        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    assert "completion" in names

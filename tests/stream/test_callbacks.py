@@ -9,9 +9,15 @@ import pytest
 from asked import NUMBERS, asked, asked_sync, read_with, send_sync
 from cases import each_case
 from fronts import generators_of_httpx_are_not_ours, has_left, over_both_streams
-from sources import HELLO, STOP, WHOLE, source
+from sources import HELLO, STOP, WHOLE, AsyncList, source
 
-from chunkfold import ChatCompletionStream, IncompleteStreamError, StreamConsumedError, StreamEnd
+from chunkfold import (
+    AsyncChatCompletionStream,
+    ChatCompletionStream,
+    IncompleteStreamError,
+    StreamConsumedError,
+    StreamEnd,
+)
 from chunkfold.testing import Answer
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -58,6 +64,20 @@ def test_a_callback_without_a_next_item_does_not_end_the_loop(
     stream = ChatCompletionStream(pieces, on_server_sent_event=lambda *_: next(nothing))
     with pytest.raises(RuntimeError, match=r"StopIteration$"):
         read(stream)
+    assert stream.end == "closed"
+
+
+@each_case(
+    "pieces", [[HELLO, STOP], [HELLO * 1000], [HELLO.rstrip()]], ids=["a read", "a slice", "the end of the body"]
+)
+async def test_nor_does_one_without_a_next_item_of_an_async_iterator(pieces: list[bytes]) -> None:
+    def stop(*_: object) -> None:
+        raise StopAsyncIteration
+
+    stream = AsyncChatCompletionStream(AsyncList(pieces), on_server_sent_event=stop)
+    with pytest.raises(RuntimeError, match=r"StopAsyncIteration$"):
+        async for _ in stream:
+            pass
     assert stream.end == "closed"
 
 

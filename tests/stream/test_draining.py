@@ -171,8 +171,8 @@ async def test_draining_an_iterable(front: Any) -> None:
     assert (await stream.drain(within=math.inf)).text == "Hello world"
 
 
-@each_case("late", [TimeoutError, StopIteration])
-def test_what_ends_after_the_time_of_a_drain_does_not_count(late: type[Exception]) -> None:
+@each_case(("late", "end"), [(TimeoutError, "closed"), (StopIteration, "truncated"), (KeyboardInterrupt, "closed")])
+def test_what_fails_after_the_time_of_a_drain_does_not_count(late: type[BaseException], end: str) -> None:
     """Such as the read timeout of a client over HTTP/2, where the time is only looked at between two pieces."""
 
     class Pieces:
@@ -190,8 +190,10 @@ def test_what_ends_after_the_time_of_a_drain_does_not_count(late: type[Exception
 
     stream = ChatCompletionStream(Pieces())
     next(stream)
-    assert stream.drain(within=0.01).text == "Hello"
-    assert (stream.end, stream.error) == (StreamEnd.CLOSED, None)
+    with pytest.raises(KeyboardInterrupt) if late is KeyboardInterrupt else nullcontext():
+        stream.drain(within=0.01)
+    assert (stream.end, stream.error is None) == (end, end == "closed")
+    assert stream.snapshot.text == "Hello"
 
 
 async def test_draining_an_async_iterable_that_stalls() -> None:

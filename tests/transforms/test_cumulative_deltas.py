@@ -154,6 +154,25 @@ def test_half_a_character_at_the_end_of_a_repeat_is_whole_in_the_next() -> None:
     chunks += parser.close()
     adds_up(parser, chunks)
     assert parser.snapshot.text == "a😀b\ufffd"
+    real, _ = read([chunk(choice(text)) for text in ("a\ud83d", "\ude00b")], CumulativeDeltas())
+    assert real.snapshot.text == "a😀b"
+
+
+def test_each_text_that_ends_in_half_a_character_gets_its_own_end() -> None:
+    texts = [{"index": place, "delta": {"content": "a\ud83d", "refusal": "b\ud83d"}} for place in (0, 1)]
+    calls = [call(id_, "f", "c\ud83d", index=place) for place, id_ in enumerate("xy")]
+    parser, chunks = read([chunk(*texts), chunk(choice(None, tool_calls=calls))])
+    chunks += parser.close()
+    adds_up(parser, chunks)
+    for made in parser.snapshot.choices:
+        assert (made.message.content, made.message.refusal) == ("a\ufffd", "b\ufffd")
+    assert [one.arguments for one in parser.snapshot.tool_calls] == ["c\ufffd", "c\ufffd"]
+
+
+def test_other_fields_of_gemini_do_not_make_a_text_a_thought() -> None:
+    signed = {"content": "a\ud83d", "extra_content": {"google": {"thought_signature": "s"}}}
+    parser, _ = read([chunk({"index": 0, "delta": signed}), chunk(choice("\ude00"))])
+    assert parser.snapshot.text == "a😀"
 
 
 @each_case(

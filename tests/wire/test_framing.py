@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from cases import each_case
 from parsed_bodies import parsed
-from wire_events import A, B, call, compact, dumped, noted, parse, refused_by, stream
+from wire_events import A, B, call, chunk, compact, dumped, noted, parse, refused_by, stream
 
 from chunkfold import (
     APIError,
@@ -114,12 +114,19 @@ def test_a_chunk_without_the_field_is_read_once(monkeypatch: pytest.MonkeyPatch)
     assert reads == [compact(B)]
 
 
+def test_what_is_noted_of_a_chunk_without_the_field_is_kept() -> None:
+    halves = [compact(chunk({"content": "\ud83d"})), compact(chunk({"content": "\ude00"}, "stop"))]
+    parser = parsed(sse(A)[0] + b"".join(half + b"\n\n" for half in halves))
+    assert (parser.snapshot.text, noted(parser)) == ("a\U0001f600", {"CF110", "CF211", "CF501"})
+
+
 @each_case("more", [{"choices": []}, {"choices": None}, {"choices": {}}, {}])
 def test_an_error_with_usage_is_a_chunk(more: dict[str, Any]) -> None:
     error = {"error": {"message": "m"}, **more}
     payload = parse({**error, "usage": {"prompt_tokens": 1}})
     assert ([chunk.usage.prompt_tokens for chunk in payload.chunks], str(payload.error)) == ([1], "m")
     assert parse(error).chunks == []
+    assert len(parse({**error, "x_groq": {"usage": {"prompt_tokens": 1}}}).chunks) == 1
     assert parsed(stream({**error, "usage": {"prompt_tokens": 1}})).snapshot.usage.prompt_tokens == 1
 
 
@@ -168,6 +175,8 @@ FRAMES = {
     "nearly data that is a list": (FIRST + b"data : [1]\n\n" + SECOND + END, "finished", "ab", ""),
     "nearly data that is a keep-alive": (FIRST + b" data: [HEARTBEAT]\n\n" + b"data: [DONE]\n\n", "done", "a", "CF502"),
     "broken JSON that is nearly data": (FIRST + b'Data: {"choices": [\n\n' + END, "truncated", "a", "CF219"),
+    "a broken list of chunks that is nearly data":
+        (FIRST + b'Data: [{"choices": [\n\n' + END, "truncated", "a", "CF219"),
     "broken JSON without the field": (FIRST + b'{"choices": [\n\n' + END, "truncated", "a", "CF219"),
     "chunks in a list in several lines without the field":
         (FIRST + json.dumps([B, B], indent=1).encode() + b"\n\n" + END, "truncated", "a", "CF219"),

@@ -123,9 +123,9 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
             size += _take_images(state, fragments)
             if not fragments:
                 continue
-        blocks = state.blocks.get(kind.name) or Blocks(kind_in(kind, fragments))
-        state.blocks[kind.name] = blocks
-        brought = _fold_blocks(state, blocks, fragments)
+        known = state.blocks.get(kind.name)
+        blocks = state.blocks[kind.name] = known or Blocks(kind_in(kind, fragments))
+        brought = _fold_blocks(state, blocks, fragments, are_first=known is None)
         reasoning = reasoning or brought
         for fragment in fragments:
             for key in blocks.kind.appended:
@@ -137,15 +137,15 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
     return reasoning, size + _add_reasoning(state, reasoning)
 
 
-def _fold_blocks(state: ChoiceState, blocks: Blocks, fragments: list[dict[str, Any]]) -> str:
+def _fold_blocks(state: ChoiceState, blocks: Blocks, fragments: list[dict[str, Any]], *, are_first: bool) -> str:
     """Fold fragments of blocks; return the reasoning that is new in them.
 
-    A signed block may repeat all of the reasoning, which came in another field.
+    The first ones may repeat all of the reasoning, which came in another field, if there is a signature beside it.
     """
     new = blocks.add(fragments)
     reasoning = reasoning_of(kind_in(blocks.kind, new), new)
-    is_repeat = reasoning and new[-1].get("signature") and state.texts["reasoning"].equals(reasoning)
-    return "" if is_repeat else reasoning
+    may_repeat = are_first and reasoning and any(fragment.get("signature") for fragment in new)
+    return "" if may_repeat and state.texts["reasoning"].equals(reasoning) else reasoning
 
 
 def _take_images(state: ChoiceState, fragments: list[dict[str, Any]]) -> int:

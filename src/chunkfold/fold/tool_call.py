@@ -100,8 +100,13 @@ class ToolCall:
         if not (self.has_text and self.is_called(name)):
             return False
         if text and not (self.repeats_name or begins_object(text)) and self.is_open():
-            self.repeats_name = begins_object(self.arguments.getvalue())
-        return self.repeats_name and not (begins_object(text) and self._is_whole())
+            self.repeats_name = self.has_begun_object()
+        may_be_next = begins_object(text) and self.arguments.getvalue().endswith("}")
+        return self.repeats_name and not (may_be_next and self._is_whole())
+
+    def has_begun_object(self) -> bool:
+        """Whether its arguments so far begin an object."""
+        return begins_object(self.arguments.getvalue())
 
     @property
     def has_arguments(self) -> bool:

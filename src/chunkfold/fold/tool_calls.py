@@ -226,7 +226,8 @@ class ToolCalls:
         last = self.last
         if last is not None and self._textless == (not last.has_text):
             calls.append(last)
-        call = next((one for one in calls if one.is_open() and not (one.has_text and begins_object(text))), None)
+        is_own = begins_object(text)
+        call = next((one for one in calls if one.is_open() and not (is_own and one.has_begun_object())), None)
         if call is None:
             return left
         self._log.note(anomalies.CALL_INDEX_CHANGED, "index {} after {}", index, call.index)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from chunkfold.errors import LimitExceededError, exceeded
 from chunkfold.fold.stream_fold import StreamFold
 
-MAX_CONTENT_ENCODINGS: Final = 1  # with two, a few hundred bytes can become gigabytes in one read
+_MAX_CONTENT_ENCODINGS: Final = 1  # with two, a few hundred bytes can become gigabytes in one read
 _PER_CHARACTER: Final = 4  # bytes that are allowed for each character of output
 _ALLOWANCE: Final = 2**20  # bytes, beside those
 # The most bytes that an event can add: a tool call for `{}`, a list for `[]`, and, for a single character of text, the
@@ -17,6 +18,12 @@ _CHECK_EVERY: Final = 2**13  # bytes
 # What a byte of a body can become at most: characters of output (1e15 is counted as it is printed), or half an object.
 _OUTPUT_PER_BYTE: Final = 8
 _MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PER_BYTE * _MOST_PER_CHARACTER
+
+
+def layers_error(encodings: list[str]) -> LimitExceededError | None:
+    """The error for a body with more than one layer of content encoding; None if it has not."""
+    is_exceeded = len(encodings) > _MAX_CONTENT_ENCODINGS
+    return exceeded("max_content_encodings", _MAX_CONTENT_ENCODINGS) if is_exceeded else None
 
 
 class OutputLimit:

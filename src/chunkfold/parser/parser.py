@@ -3,6 +3,7 @@
 `feed` never raises for what the peer sent: an error becomes state, so that the chunks before it are always delivered.
 """
 
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
@@ -19,14 +20,14 @@ from chunkfold.arguments import (
     check_time,
     reading_of,
 )
-from chunkfold.errors import IncompleteStreamError, exceeded
+from chunkfold.errors import IncompleteStreamError
 from chunkfold.event_stream.lines import SLICE
 from chunkfold.fold.stream_fold import StreamFold
 from chunkfold.models.chunk import ChatCompletionChunk
 from chunkfold.models.completion import ChatCompletion
 from chunkfold.models.tool_calls import ToolTypes
 from chunkfold.parser.lifecycle import Lifecycle
-from chunkfold.parser.limits import MAX_CONTENT_ENCODINGS, Deadlines
+from chunkfold.parser.limits import Deadlines, layers_error
 from chunkfold.parser.options import DEFAULT_MAX_EVENT_SIZE, BodyOptions, OnServerSentEvent
 from chunkfold.parser.refused_body import MAX_BODY_SECONDS, RefusedBody
 from chunkfold.parser.streamed_body import StreamedBody
@@ -54,7 +55,8 @@ class ChatCompletionParser(Lifecycle):
         progress_timeout: The longest time from chunk to chunk while bytes arrive, in seconds; None for no limit.
         total_timeout: The longest time for the whole stream, in seconds; None for no limit.
         status_code: The response's status, for error messages.
-        headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages.
+        headers: The response's headers, for `request_id`, `retry_after` and the content type in error messages. A body
+            with more than one layer of content encoding is refused.
         on_server_sent_event: Called for every server-sent event with its chunks. Its exceptions propagate from
             `feed`, and the remaining events of that read are lost.
         clock: Seconds from any fixed point; read once per `feed`.
@@ -124,8 +126,8 @@ class ChatCompletionParser(Lifecycle):
                 body.has_progress = True  # the limit counts from its first bytes
                 deadlines = Deadlines(None, MAX_BODY_SECONDS, started)
         super().__init__(fold, body, deadlines, headers=given, clock=clock)
-        if len(decoded_encodings(given)) > MAX_CONTENT_ENCODINGS:
-            self.interrupt(exceeded("max_content_encodings", MAX_CONTENT_ENCODINGS))
+        if isinstance(body, StreamedBody) and (refused := layers_error(decoded_encodings(given))) is not None:
+            self.interrupt(refused)
 
     def completion(self) -> ChatCompletion:
         """The final message.
@@ -151,14 +153,15 @@ class ChatCompletionParser(Lifecycle):
             on_end: Called as `on_end(parser)` exactly once, as soon as `end` is set; immediately if it already is.
 
         Raises:
-            TypeError: One of them is not callable.
+            TypeError: One of them is not callable, or async.
         """
         self._observe(self, on_chunks, on_end)
 
     def raise_error(self) -> None:
         """Raise `error`, if there is one."""
         if self.error is not None:
-            raise self.error.with_traceback(None)  # which would grow each time
+            # The traceback would grow each time. That of an error that is being handled is still needed.
+            raise self.error if sys.exception() is self.error else self.error.with_traceback(None)
 
     def feed(self, data: bytes | bytearray | memoryview, *, arrived: float | None = None) -> list[ChatCompletionChunk]:
         """Take the next bytes of the body; return the chunks they complete. Has no effect after the end.

@@ -246,7 +246,7 @@ class StreamedBody(EventFolder):
             self._fold_payload(payload, len(body))
             if self.stop is None and not cut:
                 self.end(Stop.WHOLE_BODY)
-        elif not (cut and may_be_json) or raw_data.is_json(body) or raw_data.holds_several(body):
+        elif not (cut and may_be_json):
             self._fail(not_an_event_stream(body, self._options.status_code, self._options.headers))
 
 

@@ -22,7 +22,7 @@ _MOST_HELD: Final = 1000  # halves at a time: what is held back is kept nowhere 
 class SurrogateJoiner:
     """Join split pairs across the chunks of one stream; `calls_of` is that of `TextChannels`.
 
-    `is_cumulative` says that each text repeats the one before, of which then only the last half counts.
+    `is_cumulative` says that texts repeat the one before: half of a character at its end is then whole in the next.
     """
 
     def __init__(self, calls_of: Callable[[int], ToolCalls], *, is_cumulative: bool) -> None:
@@ -61,7 +61,7 @@ class SurrogateJoiner:
     def _join_in(self, channel: Channel) -> None:
         key, holder, name = channel.key, channel.holder, channel.name
         held, _ = self._held.pop(key, ("", None))
-        if held and not self._is_cumulative:
+        if held and ("\udc00" <= holder[name][0] <= "\udfff" or not self._is_cumulative):
             holder[name] = held + holder[name]
         if "\ud800" <= (last := holder[name][-1]) <= "\udbff" and len(self._held) < _MOST_HELD:
             self._held[key] = (last, channel._replace(holder={}))  # which may be large

@@ -54,9 +54,12 @@ NEED_DATA: Final = Step.NEED_DATA
 OVER: Final = Step.OVER
 
 
-def _stopped() -> RuntimeError:
-    """As a generator raises it: a `StopIteration` would end the consumer's loop as if the stream had ended."""
-    return RuntimeError("a callback or a transform raised StopIteration")
+_STOPS: Final = (StopIteration, StopAsyncIteration)
+
+
+def _stopped(exc: Exception) -> RuntimeError:
+    """As a generator raises it: the exception itself would end the consumer's loop as if the stream had ended."""
+    return RuntimeError(f"a callback, a transform or the clock raised {type(exc).__name__}")
 
 
 class AnyView(Generic[T]):
@@ -82,10 +85,12 @@ class StreamDriver:
         check_flag("reuse_connection", reuse_connection)
         self.response: Any = source if hasattr(source, method) else None
         """The response that is read, None for a plain iterable."""
+        given = options.get("headers")
         if self.response is not None or isinstance(getattr(source, "status_code", None), int):  # one of requests, too
-            options = {"status_code": source.status_code, "headers": getattr(source, "headers", None), **options}
+            given = getattr(source, "headers", None)
+            options = {"status_code": source.status_code, "headers": given, **options}
         self._parser = ChatCompletionParser(**options)
-        encodings = decoded_encodings(Headers(options.get("headers") or {}))
+        encodings = decoded_encodings(Headers({} if given is None else given))
         self._decoded = 0 if encodings and self.response is not None else None  # bytes of a compressed body
         if (refused := encoding_error(source, encodings)) is not None:
             self._parser.interrupt(refused)
@@ -167,7 +172,7 @@ class StreamDriver:
                 stream that is neither read to its end nor closed never ends.
 
         Raises:
-            TypeError: One of them is not callable.
+            TypeError: One of them is not callable, or async.
         """
         observe_as(self._parser, self, on_chunks, on_end)
         return self
@@ -187,7 +192,8 @@ class StreamDriver:
             if hasattr(reads, f"__{begin.__name__}__"):
                 return begin(reads)
         except Exception as exc:  # noqa: BLE001 - the transport's, which the first read raises
-            return failing(exc)
+            traceback = exc.__traceback__  # without this frame, which refers to the stream
+            return failing(exc.with_traceback(None if traceback is None else traceback.tb_next))
         raise TypeError(f"source: expected {method}() for {type(self).__name__}, received {type(reads).__name__}")
 
     # What the views take
@@ -314,8 +320,8 @@ class StreamDriver:
                 chunks = feed_or_fold(self._parser, data, folding=folding)
                 if not folding:
                     self._give(chunks)
-        except StopIteration as exc:
-            raise _stopped() from exc
+        except _STOPS as exc:
+            raise _stopped(exc) from exc
         finally:
             self._is_parsing = False
 
@@ -327,8 +333,10 @@ class StreamDriver:
             if chunks is not None:
                 self._slices = slices
             self._give(chunks or ())
-        except BaseException:
+        except BaseException as exc:
             self._lose_read()
+            if isinstance(exc, _STOPS):
+                raise _stopped(exc) from exc
             raise
         finally:
             self._is_parsing = False
@@ -358,8 +366,8 @@ class StreamDriver:
             self._is_parsing = True
             try:
                 self._give(end_of_body(self._parser, fault, is_transport=True))
-            except StopIteration as stopped:
-                raise _stopped() from stopped
+            except _STOPS as stopped:
+                raise _stopped(stopped) from stopped
             finally:
                 self._is_parsing = False
         return True

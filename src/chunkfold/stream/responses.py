@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from chunkfold.errors import LimitExceededError, exceeded
+from chunkfold.parser.limits import layers_error
 from chunkfold.wire.headers import Headers, encodings_in
 
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
@@ -51,10 +52,13 @@ class AsyncResponse(Response, Protocol):
 
 
 def encoding_error(response: Any, encodings: list[str]) -> LimitExceededError | None:
-    """The error if an encoding of a response was not requested, found before anything is decoded; else None.
+    """The error if the encodings of a response are not safe, found before anything is decoded; else None.
 
-    Gzip yields at most a thousand times the 64 KiB that a client reads at once. Newer encodings have no such bound.
+    Gzip yields at most a thousand times the 64 KiB that a client reads at once. Newer encodings have no such bound, so
+    they must have been requested.
     """
+    if (error := layers_error(encodings)) is not None:
+        return error
     if _BOUNDED.issuperset(encodings):
         return None
     try:

@@ -216,7 +216,8 @@ class ChatCompletionStream(StreamDriver):
             else:
                 raise StopIteration  # noqa: TRY301 - as `next` does
         except BaseException as exc:
-            is_late = time.monotonic() >= self._drained_until and isinstance(exc, Exception)
+            is_fault = isinstance(exc, Exception) and not isinstance(exc, StopIteration)
+            is_late = is_fault and time.monotonic() >= self._drained_until
             if not self._read_ended(DeadlineReachedError() if is_late else exc):
                 raise
             return

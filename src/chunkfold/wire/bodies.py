@@ -28,6 +28,7 @@ from chunkfold.wire.repairs import read_contents
 MAX_ERROR_BODY: Final = 64 * 2**10  # bytes of the body of a refused response
 _COMPRESSED: Final = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")  # the first bytes of gzip and zstd
 _FIRST_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
+_LONGEST_FIELD: Final = len(b"\nevent:")
 _COMMENT: Final = re.compile(rb"(?<=[\r\n]):")
 _COMMENT_LINES: Final = re.compile(rb"(?::[^\r\n]*+|[\r\n]++)*+")  # in one step
 
@@ -76,8 +77,9 @@ def opening_error(opening: bytes) -> Payload | None:
 def _without_rest(body: bytes) -> bytes:
     """A JSON body without what gateways add: comments to keep a connection alive, and a `data: [DONE]`, maybe cut."""
     body = before_done(body)
-    _, last = (b"", b"", *body[-len(b"\n" + DATA) :].splitlines())[-2:]
-    body = body.removesuffix(last if DATA.startswith(last) else DATA)
+    last = (b"", *body[-_LONGEST_FIELD:].splitlines())[-1]
+    is_beginning = any(field.startswith(last) for field in _FIRST_FIELDS)
+    body = body.removesuffix(last if is_beginning else DATA)
     first = _COMMENT.search(body)
     if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
         return body

@@ -26,7 +26,7 @@ LINE_ENDS_LOST: Final = "expected a line for each event, received several on one
 MAX_EVENT_PAYLOADS: Final = 10_000  # where a block holds several; each can begin a choice or a call
 _NOT_BLANK: Final = re.compile(rb"\S")
 _JSON_START: Final = re.compile(rb"\s*+[{\[]")
-_OBJECT_START: Final = re.compile(rb"\s*+\{")
+_OBJECT_START: Final = re.compile(rb"\s*+(?:\[\s*+)?+\{")
 _PREFIX: Final = re.compile(rb"^[^\S\n]*+(?:data: ?+)?+", re.MULTILINE)
 _OTHER_LINE: Final = re.compile(rb"(?:event|id|retry)?:[^\r\n]*+")
 _END_OF_GLUED: Final = re.compile(rb"\}(?=(?:data|event|id|retry)?:)")
@@ -52,7 +52,7 @@ def begins_like_json(data: bytes) -> bool:
 
 
 def begins_like_object(data: bytes) -> bool:
-    """Whether data begins like a JSON object."""
+    """Whether data begins like a JSON object, maybe in a list."""
     return _OBJECT_START.match(data) is not None
 
 
