@@ -4,7 +4,7 @@ import copy
 import gc
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -235,3 +235,15 @@ def test_at_the_end_the_error_knows_whether_the_parser_returns_output(way_out: s
         parser.fold(HI.rstrip())  # its chunk comes at the end of the body
         parser.close() if way_out == "close" else parser.interrupt(ConnectionResetError())
     assert seen == [(True, False)]
+
+
+@each_case("name", ["on_chunks", "on_end"])
+def test_an_observer_that_is_async_would_never_run(name: str) -> None:
+    async def wait(*_: object) -> None: ...
+
+    async def generate(*_: object) -> AsyncIterator[int]:
+        yield 1
+
+    for callback in (wait, generate, 5):
+        with pytest.raises(TypeError, match=rf"^{name}: expected a callable that is not async, or None, received"):
+            ChatCompletionParser().observe(**{name: callback})  # type: ignore[arg-type]
