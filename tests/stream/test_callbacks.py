@@ -1,5 +1,6 @@
 """What callbacks may do: fail, close the stream that calls them, or try to read it."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -71,14 +72,18 @@ def test_a_callback_without_a_next_item_does_not_end_the_loop(
     "pieces", [[HELLO, STOP], [HELLO * 1000], [HELLO.rstrip()]], ids=["a read", "a slice", "the end of the body"]
 )
 async def test_nor_does_one_without_a_next_item_of_an_async_iterator(pieces: list[bytes]) -> None:
-    def stop(*_: object) -> None:
-        raise StopAsyncIteration
+    for after in (0, 500) if len(pieces[0]) > len(HELLO) else (0,):
+        calls = itertools.count()
 
-    stream = AsyncChatCompletionStream(AsyncList(pieces), on_server_sent_event=stop)
-    with pytest.raises(RuntimeError, match=r"StopAsyncIteration$"):
-        async for _ in stream:
-            pass
-    assert stream.end == "closed"
+        def stop(*_: object, calls: Iterator[int] = calls, after: int = after) -> None:
+            if next(calls) == after:
+                raise StopAsyncIteration
+
+        stream = AsyncChatCompletionStream(AsyncList(pieces), on_server_sent_event=stop)
+        with pytest.raises(RuntimeError, match=r"StopAsyncIteration$"):
+            async for _ in stream:
+                pass
+        assert stream.end == "closed"
 
 
 @each_case(

@@ -255,6 +255,8 @@ WRONG_OPTIONS: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     [
         *(("headers", value, TypeError, "^headers: expected a mapping, received") for value in (5, 0, [], [("a", "b")])),
         *(("status_code", value, TypeError, "^status_code: expected an int or None, received") for value in ("200", 200.0, True)),
+        ("clock", lambda: None, TypeError, "^clock: expected a callable that returns seconds, received None"),
+        ("clock", lambda: math.nan, ValueError, "^clock: expected a reading of the clock, received nan"),
         ("started", "now", TypeError, "started"),
         ("started", True, TypeError, "started"),
         ("started", math.inf, ValueError, "started"),
