@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from copies import pickled
+from own_process import printed_by
 from parsed_bodies import fed, parsed
 from played import ERROR, GARBAGE, HI, PING, ROLE, STOP, USAGE, WAYS_OUT, cuts, play, rules, text
 
@@ -249,3 +250,10 @@ def test_an_error_that_is_being_handled_keeps_its_traceback() -> None:
             parser.raise_error()
         names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
     assert "completion" in names
+
+
+def test_a_half_character_may_be_the_first_of_which_a_process_makes_a_chunk() -> None:
+    """Was once wrong: CPython 3.13.0 crashed as pydantic built the model."""
+    body = HI.replace(b"Hi", rb"a\ud83d") + GARBAGE
+    code = f"from chunkfold import ChatCompletionParser as P; p = P(); p.feed({body!r}); print(ascii(p.snapshot.text))"
+    assert printed_by(code).strip() == r"'a\ufffd'"

@@ -7,6 +7,7 @@ still add up to the final text.
 """
 
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any, Final
 
 from chunkfold.fold.text_channels import Channel, TextChannels
@@ -56,7 +57,7 @@ class SurrogateJoiner:
                 fields = dict[str, Any]()
                 deltas.append((choice, fields))
             fields[channel.field] = _replacement_for(channel)
-        return chunks_with([ChunkChoice(index=choice, delta=ChoiceDelta.model_validate(one)) for choice, one in deltas])
+        return chunks_with([*starmap(_choice_of, deltas)])
 
     def _join_in(self, channel: Channel) -> None:
         key, holder, name = channel.key, channel.holder, channel.name
@@ -76,6 +77,15 @@ def _scrub_model(model: Model) -> None:
         for value in fields.values():
             for inner in filter(is_model, value if is_list(value) else (value,)):
                 _scrub_model(inner)
+
+
+def _choice_of(index: int, fields: dict[str, Any]) -> ChunkChoice:
+    """A choice whose delta has these fields.
+
+    A function: pydantic builds a model at its first use and looks at the caller's variables, and CPython 3.13.0 crashes
+    if some of these are hidden by those of a comprehension.
+    """
+    return ChunkChoice(index=index, delta=ChoiceDelta.model_validate(fields))
 
 
 def _replacement_for(channel: Channel) -> Any:
