@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -45,6 +44,7 @@ from sources import (
 from ways_out import close_at_once, leave_at_once, read_it, read_to_the_end
 
 from chunkfold import APIError, AsyncChatCompletionStream, ChatCompletionStream, ChunkfoldError, StreamEnd
+from chunkfold.stream import sync
 from chunkfold.testing import DONE, FakeProvider, event
 
 pytestmark = generators_of_httpx_are_not_ours
@@ -172,7 +172,9 @@ async def test_draining_an_iterable(front: Any) -> None:
 
 
 @each_case(("late", "end"), [(TimeoutError, "closed"), (StopIteration, "truncated"), (KeyboardInterrupt, "closed")])
-def test_what_fails_after_the_time_of_a_drain_does_not_count(late: type[BaseException], end: str) -> None:
+def test_what_fails_after_the_time_of_a_drain_does_not_count(
+    late: type[BaseException], end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as the read timeout of a client over HTTP/2, where the time is only looked at between two pieces."""
 
     class Pieces:
@@ -185,13 +187,15 @@ def test_what_fails_after_the_time_of_a_drain_does_not_count(late: type[BaseExce
         def __next__(self) -> bytes:
             if self.left:
                 return self.left.pop()
-            time.sleep(0.03)
+            now.append(10.0)  # the drain's time has passed
             raise late
 
+    now = [0.0]
+    monkeypatch.setattr(sync, "time", SimpleNamespace(monotonic=lambda: now[-1]))
     stream = ChatCompletionStream(Pieces())
     next(stream)
     with pytest.raises(KeyboardInterrupt) if late is KeyboardInterrupt else nullcontext():
-        stream.drain(within=0.01)
+        stream.drain(within=1.0)
     assert (stream.end, stream.error is None) == (end, end == "closed")
     assert stream.snapshot.text == "Hello"
 
