@@ -145,8 +145,8 @@ class APIError(ChunkfoldError):
         retry_after: Seconds to wait before another attempt, from the response's headers or the body (`retry_after`,
             OpenRouter's `retry_after_seconds` and `X-RateLimit-Reset`, Google's `RetryInfo`, ChatGPT's
             `resets_in_seconds`, CLIProxyAPI's `reset_seconds`); None if unknown.
-        raw: The whole body or event data, parsed as JSON if it is JSON, else as text; of a list of one, the one. A
-            compressed body is replaced by a note that it is compressed.
+        raw: The whole body or event data, parsed as JSON if it is JSON, else as text; for a list with a single item,
+            that item. A compressed body is replaced by a note that it is compressed.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ _MOST_PER_BODY_BYTE: Final = _MOST_PER_OBJECT // 2 + _MOST_PER_BYTE + _OUTPUT_PE
 
 
 def layers_error(encodings: list[str]) -> LimitExceededError | None:
-    """The error for a body with more than one layer of content encoding; None if it has not."""
+    """The error for a body with more than one layer of content encoding; None for any other."""
     is_exceeded = len(encodings) > _MAX_CONTENT_ENCODINGS
     return exceeded("max_content_encodings", _MAX_CONTENT_ENCODINGS) if is_exceeded else None
 

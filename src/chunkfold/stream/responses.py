@@ -6,11 +6,10 @@ from typing import Any, Final, Protocol
 
 from chunkfold.errors import LimitExceededError, exceeded
 from chunkfold.parser.limits import layers_error
-from chunkfold.wire.headers import Headers, encodings_in
+from chunkfold.wire.headers import BOUNDED_ENCODINGS, Headers, encodings_in
 
 MAX_EXPANSION: Final = 100  # decoded bytes for each received byte
 _EXPANSION_ALLOWED: Final = 32 * 2**20  # bytes, before the ratio is checked
-_BOUNDED: Final = frozenset({"gzip", "x-gzip", "deflate"})
 
 
 class Response(Protocol):
@@ -59,7 +58,7 @@ def encoding_error(response: Any, encodings: list[str]) -> LimitExceededError | 
     """
     if (error := layers_error(encodings)) is not None:
         return error
-    if _BOUNDED.issuperset(encodings):
+    if BOUNDED_ENCODINGS.issuperset(encodings):
         return None
     try:
         asked = response.request.headers

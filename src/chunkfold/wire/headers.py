@@ -24,8 +24,10 @@ _REQUEST_IDS: Final = (
 _WAIT_PREFIXES: Final = ("", "llm_provider-")
 _WAITS: Final = {"retry-after-ms": 1000, "retry-after": 1}  # how many of its units are a second
 READ_HEADERS: Final = frozenset({*_REQUEST_IDS, *(prefix + name for prefix in _WAIT_PREFIXES for name in _WAITS)})
+BOUNDED_ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
+"""Encodings that yield at most a thousand times the bytes that a client reads at once."""
 # What clients decode. A body with any other encoding is passed on as it is: `none` is often sent against compression.
-_DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
+_DECODED: Final = BOUNDED_ENCODINGS | {"br", "zstd"}
 _NUMBER: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
