@@ -388,3 +388,13 @@ def test_a_whole_completion_gives_the_same() -> None:
 def test_a_message_that_was_loaded_gives_its_calls_without_their_index() -> None:
     loaded = ChatCompletionMessage.model_validate({"tool_calls": [{"index": 0, "x": 1, **call("{}")}]})
     assert loaded.to_param()["tool_calls"] == [call("{}", x=1)]
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content", "reasoning_text"])
+def test_a_message_that_was_loaded_gives_its_reasoning(name: str) -> None:
+    """In whichever field another client dumped it; what is sent back can be loaded again."""
+    loaded = ChatCompletionMessage.model_validate({"content": "Hi", name: "hm"})
+    assert (loaded.reasoning, [part.type for part in loaded.parts]) == ("hm", ["reasoning", "text"])
+    sent = loaded.to_param(reasoning_content=True)
+    assert sent == {"role": "assistant", "content": "Hi", "reasoning_content": "hm"}
+    assert ChatCompletionMessage.model_validate(sent).to_param(reasoning_content=True) == sent

@@ -2,9 +2,9 @@
 
 import builtins
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Final, overload
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, overload
 
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, model_validator
 
 from chunkfold.arguments import check_flag
 from chunkfold.errors import ParseError
@@ -12,7 +12,7 @@ from chunkfold.excerpts import excerpt
 from chunkfold.json_text.parsing import ModelT, T
 from chunkfold.json_text.values import copied
 from chunkfold.models.base import RAW_VALUES, Model, Uncompared, null_as
-from chunkfold.models.content import read_part, returned_fields, text_of
+from chunkfold.models.content import fields_of, read_part, reasoning_text, returned_fields, text_of
 from chunkfold.models.shared import Annotation, ChatCompletionAudio
 from chunkfold.models.tool_calls import (
     ChatCompletionMessageFunctionToolCall,
@@ -56,6 +56,13 @@ class ChatCompletionMessage(Model):
     reasoning_details: list[dict[str, Any]] | None = None
 
     _order: Uncompared = PrivateAttr(default_factory=Uncompared)
+
+    @model_validator(mode="after")
+    def _read_reasoning(self) -> Self:
+        """Read the reasoning from its other fields if it was not folded here: openai-python dumps only these."""
+        if self.reasoning is None and (text := reasoning_text(fields_of(self))):
+            self.reasoning = text
+        return self
 
     @property
     def parts(self) -> "list[MessagePart]":
