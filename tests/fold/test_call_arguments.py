@@ -192,8 +192,9 @@ def test_other_repeats_do_not_parse(text: str) -> None:
 
 def test_a_custom_tools_input_is_always_whole() -> None:
     """It may be several objects, too."""
-    parser = read(custom(index=0, id="a", name="f", input=ONE + TWO), custom(index=1, id="b", name="f", input="y"))
-    assert [call.custom.input for call in parser.completion().tool_calls] == [ONE + TWO, "y"]
+    sent = {"a": ONE + TWO, "b": "y", "c": "{}" + ONE}
+    parser = read(*(custom(index=i, id=id_, name="f", input=text) for i, (id_, text) in enumerate(sent.items())))
+    assert [call.custom.input for call in parser.completion().tool_calls] == [*sent.values()]
     assert noted(parser) == set()
 
 

@@ -22,7 +22,7 @@ NEVER = [
     # Numbers.
     *("[+1", "[.5", "[--1", "[1-2]", "[1-2", "[01", "[1.2.3", "[1.,", "[1e5e", "[\u0661"),
     # Literals.
-    *("[trux", "[nul]", "truee"),
+    *("[trux", "[nul]", "truee", "[nullx]", '{"a":true1', "-Infinity0", "NaNN"),
     # Commas and colons: too many, too few, or another sign in their place.
     *("{,", '{"a": }', "[1,]", '{"a": 1,}', '{"a"=1', '{"a" 1', "[:"),
     *("[1 2", "[1 2, 3, 4]", '["a" "b', '{"a": 1 "b": 2', '{"a" "b', '{"a": "b"c', "[true false", "[1 t", "[1 ."),
@@ -46,15 +46,18 @@ def test_text_that_can_never_become_json_raises_at_once_and_says_where(text: str
     if text.strip():  # blanks alone are no text at all
         parses += [lambda: ChatCompletionMessage(content=text).parse(as_type)]
         parses += [lambda: Function(arguments=f"  {text}").parse(as_type)]
+    positions: list[int | None] = []
     for parse in parses:
         with pytest.raises(ParseError, match="expected JSON, received other text") as caught:
             parse()
         error = caught.value
+        positions.append(error.position)
         assert (error.cut, error.path, error.retryable) == (False, (), False)
         assert error.text.lstrip(" ") == text or parse is parses[0]  # which goes no further than it has to
         assert error.position is not None
         assert can_become_json(error.text[: error.position])
         assert f"at character {error.position}" in str(error)
+    assert len({*positions[:3]}) == 1  # however the text was cut
 
 
 @given(NEAR_JSON | NEAR_JSON.map(lambda text: text[1:]))

@@ -230,6 +230,9 @@ WRITTEN = {
         ([{"cot_summary": "h"}, {"cot_summary": "m"}, {"content": "Hi"}, {"cot_id": "cot_1"}, {"cot_id": "cot_1"}],
          {"content": "Hi", "cot_summary": "hm", "cot_id": "cot_1"}),
     "Copilot in front of Azure: no id, no summary": ([{"cot_summary": "hm"}, {"content": "Hi"}], {"content": "Hi"}),
+    "Databricks: a piece with a signature repeats nothing":
+        ([databricks({"text": "ha"}), databricks({"text": "ha", "signature": "c2ln"}), {"content": "Hi"}],
+         {"content": [*databricks({"text": "haha", "signature": "c2ln"})["content"], {"type": "text", "text": "Hi"}]}),
     "octopus: the pieces of a signature append, and their text goes with them":
         ([{"reasoning_content": "h"}, {"reasoning_content": "m"}, {"reasoning_signature": "ab"},
          {"reasoning_signature": "c"}], {"content": "", "reasoning_content": "hm", "reasoning_signature": "abc"}),

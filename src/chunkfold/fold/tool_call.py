@@ -164,7 +164,7 @@ class ToolCall:
 
     def extend(self, text: str, log: AnomalyLog) -> None:
         """Append to the arguments."""
-        if text and self._start is not None:
+        if text and self._start is not None and not self.is_custom:
             start = (self._start + text).lstrip()
             if start.startswith("{}") and without_placeholder(start) != start:
                 log.note(anomalies.ARGUMENTS_PLACEHOLDER, "{}", self.name)

@@ -12,10 +12,11 @@ ESCAPE: Final = re.compile(
 OPEN_ESCAPE: Final = re.compile(
     r"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u(?:[dD](?:[c-fC-F][0-9a-fA-F]?)?)?)?)?)?"
 )
-SCALAR: Final = re.compile(r"[-+.\w]*", re.ASCII)
+_WORDS: Final = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+# A whole word ends where it is complete: what follows is wrong there, however the text was cut.
+SCALAR: Final = re.compile("|".join((*_WORDS, r"[-+.\w]*")), re.ASCII)
 NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _OPEN_NUMBER: Final = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.|(?:\.\d+)?(?:[eE][+-]?\d*)?))?", re.ASCII)
-_WORDS: Final = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 
 
 def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
