@@ -132,6 +132,12 @@ def test_a_call_in_a_whole_message_keeps_its_raw_values() -> None:
         assert ChatCompletion.model_validate_json(found.model_dump_json()) == found
 
 
+@each_case("name", ["reasoning_details", "thinking_blocks", "content_blocks"])
+def test_blocks_that_are_no_objects_are_quoted(name: str) -> None:
+    (anomaly,) = fold(*said({"content": "a", name: [{"type": "x"}, "lost", 5]})).anomalies
+    assert (anomaly.rule.id, anomaly.detail) == ("CF209", f"{name}: expected objects, received 'lost'")
+
+
 @pytest.mark.parametrize(
     ("annotation", "expected"),
     [

@@ -118,7 +118,8 @@ def _fold_reasoning(state: ChoiceState, fields: Fields) -> tuple[str, int]:
         if not value or (fragments := fragments_of(kind, value)) is None:
             continue
         if is_list(value) and len(fragments) < len(value):
-            state.log.note(anomalies.WRONG_TYPE, f"{kind.name}: expected objects")
+            wrong = next(item for item in value if not is_object(item))
+            state.log.note(anomalies.WRONG_TYPE, f"{kind.name}: expected objects, received {{}}", wrong)
         if kind is CONTENT_BLOCKS:
             size += _take_images(state, fragments)
             if not fragments:
