@@ -24,6 +24,7 @@ def call(arguments: str, id_: str = "call_a", name: str = "f", **fields: Any) ->
 
 FUNCTION = {"name": "f", "arguments": "{}", "y": 2}
 CUSTOM = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "sql", "input": "{}"}, "x": 1}
+FILE = {"type": "file", "file": {"hash": "h", "name": "a.pdf", "content": [{"type": "text", "text": "A"}]}}
 ENCRYPTED = {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "rs_1"}
 
 
@@ -67,6 +68,8 @@ ENCRYPTED = {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "r
                      id="Gemini's signature beside text"),
         pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}], "images": [{"type": "image_url"}],
                      "x": 1}], {"content": "Hi"}, id="what a request does not have"),
+        pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}, FILE]}],
+                     {"content": "Hi", "annotations": [FILE]}, id="OpenRouter's parsed documents"),
         pytest.param([{"content": "Let me look."}, {"tool_calls": [part('{"q"'), part('{"z":', 1, "call_b", "g")]},
                      {"tool_calls": [part(":1}", name=None, id_=None), part("2}", 1, None, None)]}],
                      {"content": "Let me look.", "tool_calls": [call('{"q":1}'), call('{"z":2}', "call_b", "g")]},

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # With one of these the API takes a message without content.
 _WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")
+_PARSED_FILE: Final = "file"  # the type of OpenRouter's annotations with a parsed document, which it charges for
 
 
 class ChatCompletionMessage(Model):
@@ -112,9 +113,9 @@ class ChatCompletionMessage(Model):
         """Return this message in the form of a request's `messages` (OpenAI API), for the next turn.
 
         It has the content, the refusal, the tool calls with their ids and unknown fields, and the fields that providers
-        verify on the next turn, as sent: blocks of reasoning with their signatures, opaque reasoning, content parts,
-        thought signatures. Empty arguments become `{}`, which every provider accepts. A call without a name is
-        left out, because no provider accepts one. A message without output has an empty text.
+        read or verify on the next turn, as sent: blocks of reasoning with their signatures, opaque reasoning, content
+        parts, thought signatures, parsed documents. Empty arguments become `{}`, which every provider accepts. A call
+        without a name is left out, because no provider accepts one. A message without output has an empty text.
 
         Args:
             reasoning_content: Whether to include the reasoning text under that name: Moonshot, DeepSeek and Xiaomi MiMo
@@ -136,6 +137,8 @@ class ChatCompletionMessage(Model):
             param["audio"] = {"id": self.audio.id}
         if reasoning_content and (self.reasoning or self.reasoning_content is not None):
             param["reasoning_content"] = self.reasoning or ""
+        if files := [_dumped(one) for one in self.annotations or () if one.type == _PARSED_FILE]:
+            param["annotations"] = files
         param |= returned_fields({**self.__dict__, **(self.model_extra or {})})
         if param["content"] is None and param.keys().isdisjoint(_WITHOUT_CONTENT):
             param["content"] = ""
@@ -172,6 +175,10 @@ def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
     if isinstance(call, ChatCompletionMessageFunctionToolCall):
         param["function"] = _function_param(call.function)
     return param
+
+
+def _dumped(annotation: Annotation) -> dict[str, Any]:
+    return annotation.model_dump(exclude={RAW_VALUES}, exclude_unset=True)
 
 
 def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
