@@ -23,23 +23,27 @@ from typing import Any, Final
 
 from chunkfold.anomalies import Rule
 from chunkfold.arguments import check_flag
+from chunkfold.excerpts import printed
 
 _RETRYABLE_STATUS: Final = frozenset({408, 409, 425, 429, 498})  # 498: Groq has no capacity left for `flex`
 _NOT_IMPLEMENTED: Final = 501  # gRPC's UNIMPLEMENTED, and what a llama.cpp server was not started for
 _PAYMENT_REQUIRED: Final = 402  # with a wait: running requests fill OpenRouter's budget until they are billed
 # An account that is out of credit, which a 429 can mean as well: words of OpenAI, ChatGPT, Anthropic, Moonshot,
-# LiteLLM, OpenCode, Alibaba, Volcengine, Baidu, Tencent and Sarvam, and numbers of Zhipu, iFlytek and 302.AI. The last
-# two are a request that is too long, which llama.cpp reported as a 500.
-_NEVER_RETRYABLE_CODES: Final = (
-    *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted"),
-    *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
-    *("enforced_spend_limit_reached", "credits_required", "usage_not_included"),
-    *("exceeded_current_quota_error", "budget_exceeded"),
-    *("CommodityNotPurchased", "PrepaidBillOverdue", "PostpaidBillOverdue", "BudgetLimitExceeded"),
-    *("FreeUsageLimitError", "GoUsageLimitError"),
-    *("SetLimitExceeded", "BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE", "EXCEED_TOKEN_QUOTA_LIMIT"),
-    *("insufficient_quota_error", 1113, "1113", 1309, "1309", 11200, "11200", -10004, -10006),
-    *("context_length_exceeded", "exceed_context_size_error"),
+# LiteLLM, OpenCode, Alibaba, Volcengine, Baidu, Tencent, Sarvam, one-api and gateways, and numbers of Zhipu, iFlytek
+# and 302.AI. The last two are a request that is too long, which llama.cpp reported as a 500. In lower case.
+_NEVER_RETRYABLE_CODES: Final = frozenset(
+    {
+        *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "credit_balance_exhausted"),
+        *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
+        *("enforced_spend_limit_reached", "credits_required", "usage_not_included", "billing_error"),
+        *("exceeded_current_quota_error", "budget_exceeded", "insufficient_user_quota"),
+        *("insufficient_balance", "insufficient_credit", "insufficient_credits"),
+        *("commoditynotpurchased", "prepaidbilloverdue", "postpaidbilloverdue", "budgetlimitexceeded"),
+        *("arrearage", "accountoverdueerror", "freeusagelimiterror", "gousagelimiterror"),
+        *("setlimitexceeded", "billing_insufficient_balance", "quota_user_daily_free", "exceed_token_quota_limit"),
+        *("insufficient_quota_error", "1113", "1309", "11200", "-10004", "-10006"),
+        *("context_length_exceeded", "exceed_context_size_error"),
+    }
 )
 # Alibaba reports its limit of tokens per minute by OpenAI's word for an empty account; its message says which it is.
 _TOKENS_PER_MINUTE: Final = ("You exceeded your current quota", "Allocated quota exceeded")
@@ -188,8 +192,8 @@ class APIError(ChunkfoldError):
 
     def is_transient(self) -> bool:
         """Whether the fault is likely to be temporary."""
-        is_permanent = self.code in _NEVER_RETRYABLE_CODES or self.type in _NEVER_RETRYABLE_CODES
-        if is_permanent and not _is_limit_of_tokens_per_minute(self.message):
+        words = {printed(word).lower() for word in (self.code, self.type)}
+        if not words.isdisjoint(_NEVER_RETRYABLE_CODES) and not _is_limit_of_tokens_per_minute(self.message):
             return False
         status = self.status_code
         if status == _PAYMENT_REQUIRED:

@@ -82,6 +82,12 @@ ENVELOPES = {
     "7 Cloudflare":
         Envelope(data({"success": False, "errors": [{"code": 7003, "message": "no route"}], "messages": [],
         "result": None}), "no route", 7003),
+    "7 Cloudflare, with a number that means a limit elsewhere":
+        Envelope(data({"success": False, "errors": [{"code": 10007, "message": "no script"}]}), "no script", 10007, None),
+    "7 a status and a title (RFC 9457)":
+        Envelope(data({"type": "about:blank", "title": "Too Many Requests", "status": 429}), "Too Many Requests", ANY, 429),
+    "7 a status in camel case": Envelope(data({"statusCode": "503"}), ANY, ANY, 503),
+    "7 error_msg alone (APISIX)": Envelope(data({"error_msg": "busy"}), "busy"),
     "7 Cloudflare, several":
         Envelope(data({"success": False,
         "errors": [{"code": 10000, "message": "no"}, {"code": 1, "message": "way"}]}), "no; way", 10000),
@@ -371,11 +377,15 @@ NO_ERRORS = [
         for fields in (
             *({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True}),
             *({"code": "Success"}, {"error_code": 0}, {"status": "ok"}, {"status": "succeeded", "code": 200.0}),
+            *({"statusCode": 200}, {"httpCode": "200"}, {"status": True, "code": 200}, {"error": False}),
         )
     ),
     *({"error_code": code, "error_msg": "success"} for code in (0, "0")),  # Baidu
     *({"error_code": 0, "error_message": "success"}, {"error_message": "ok", "success": True}),
     *({"error_message": text} for text in (["x"], "")),
+    # Objects without words, or a code of an error.
+    *({"detail": {"tokens": 5}}, {"message": {"id": "1"}, "conversation_id": "c"}, {"status": 200, "title": "x"}),
+    *({"status": 1000, "title": "x"}, {"choices": [], "status": 500}),
     {"success": True, "errors": {"message": "x"}},
     *({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, {"errors": {"code": 0, "message": ""}}),
     {"success": True, "errors": [], "messages": [], "result": None},  # Cloudflare

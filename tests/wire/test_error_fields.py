@@ -187,6 +187,10 @@ ATTRIBUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # of the error, or of its
         {"tpe": "TooManyRequests", "errors": [{"description": "x", "key": "k", "extras": {}}], "extras": {}},
         {"message": "x", "type": "TooManyRequests", "status_code": 429, "retryable": True},
     ),
+    "an exception's type (AWS)": (
+        {"__type": "a#ThrottlingException", "message": "x"},
+        {"type": "a#ThrottlingException", "status_code": 429},
+    ),
     "a code in camel case in an envelope": ({"error": {"message": "x", "errorCode": "200"}}, {"code": "200"}),
     "a code before one in camel case": ({"error": {"message": "x", "code": "a"}, "errorCode": "b"}, {"code": "a"}),
     "a code in the details (Anthropic)": ({"error": {"message": "x", "details": {"error_code": "a"}}}, {"code": "a"}),
@@ -325,6 +329,8 @@ STATUSES = {
     "a code first": ({"error": {"code": "invalid_api_key", "metadata": {"error_type": "rate_limit_exceeded"}}}, 401),
     "status (Google)": ({"error": {"status": "RESOURCE_EXHAUSTED"}}, 429),
     "an exception's type (AWS)": ({"__type": "ThrottlingException", "message": "x"}, 429),
+    "an exception's type in a namespace": (
+        {"__type": "com.amazon.coral.service#ThrottlingException", "message": "x"}, 429),
     "an exception's name (Bedrock)": ({"modelStreamErrorException": {"message": "x"}}, 500),
     "a word beside no choice": ({"id": "c", "choices": [], "message": "x", "type": "server_error"}, 500),
     "a sentence beside the error (xAI)": ({"code": "The service is currently unavailable", "error": "x"}, 503),
@@ -447,6 +453,8 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         *({"code": code} for code in ("BILLING_INSUFFICIENT_BALANCE", "QUOTA_USER_DAILY_FREE")),  # Baidu
         {"code": "EXCEED_TOKEN_QUOTA_LIMIT"},  # Tencent
         {"code": "insufficient_quota_error"},  # Sarvam
+        *({"code": code} for code in ("INSUFFICIENT_QUOTA", "insufficient_balance", "insufficient_credits")),
+        *({"code": code} for code in ("insufficient_user_quota", "Arrearage", "AccountOverdueError")),
         *({"type": f"{plan}UsageLimitError"} for plan in ("Free", "Go")),  # OpenCode; of some hours, a week or a month
         *({"code": code, "type": "one_api_error"} for code in ("11200", 11200)),  # iFlytek
         *({"err_code": code, "type": "api_error"} for code in (-10004, -10006)),  # 302.AI
@@ -507,6 +515,9 @@ def nested(depth: int) -> Any:
 NAMED_X = [
     # Under one of its names, in an envelope or bare.
     *({"error": {name: "x"}} for name in ("message", "msg", "detail", "error_message", "title")),
+    {"error": {"Code": "c", "Message": "x"}},
+    *({"error": {"type": "t", name: "x"}} for name in ("reason", "errorMessage", "errorSummary", "details")),
+    *({"error": {"message": blank, "detail": "x"}} for blank in ("", " ")),
     *({"error_type": "BadRequestError", "error_message": "x"}, {"choices": [], "error_message": "x"}),  # Venice
     {"choices": None, "error_message": "x", "error_code": 400},  # DeepInfra
     {"code": 500, "message": "x", "usage": {"total_tokens": 0}},
@@ -531,6 +542,7 @@ MESSAGES = [
     ({"error": {"error": "x", "error_description": "y"}}, "y"),
     ({"error": "x", "title": "y"}, "x: y"),
     ({"error": {"message": nested(5)}}, NO_MESSAGE),
+    ({"error": {"message": " "}}, NO_MESSAGE),
     ({"detail": [[[[["x"]]]]]}, "['x']"),
 ]
 

@@ -95,7 +95,7 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     if is_object(fields.get("error")) and "message" not in fields:
         fields |= fields.pop("error")
     beside = {**outer, "error": None}
-    if not isinstance(fields.get("message"), str):
+    if not (isinstance(message := fields.get("message"), str) and message_of(message)):
         # `{"error": true, "message": "..."}`: the words are beside it.
         fields["message"] = first_message(fields) or first_message(beside) or message_of(value)
     elif isinstance(value, str) and (details := first_message(beside)):
@@ -104,7 +104,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         fields["message"] = details if details.startswith(value) else joined
     # A string error keeps its type and code beside it (text-generation-inference: `error_type`).
     fields.setdefault("code", outer.get("code"))
-    fields.setdefault("type", outer.get("error_type") or outer.get("type") or outer.get("tpe"))  # the last is Writer's
+    types = map(outer.get, ("error_type", "type", "tpe", "__type"))  # the last two are Writer's and AWS'
+    fields.setdefault("type", next(filter(None, types), None))
     if fields["code"] is None:  # the last is 302.AI's
         fields["code"] = fields.get("errorCode", outer.get("errorCode", fields.get("err_code")))
     if fields["code"] is None and is_object(details := fields.get("details")):

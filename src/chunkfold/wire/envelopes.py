@@ -16,17 +16,19 @@ from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, ChatCompletionChunk
 from chunkfold.models.content import is_of_tool
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.wire.repairs import AUDIO_MODALITY, DIFFUSION, SUMMARY
-from chunkfold.wire.statuses import code_of, status_of
+from chunkfold.wire.statuses import NUMBER_NAMES, code_of, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.
 _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
-# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS, Llama Stack and WSO2.
+# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS, Llama Stack and WSO2, the third
+# those of AWS, Lambda, Okta and Elastic.
 _MESSAGE_NAMES: Final = (
     *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
     *("error_msg", "description", "fault", "faultstring", "messages", "errors", "actionReason"),
+    *("Message", "errorMessage", "errorSummary", "reason", "details"),
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
@@ -95,8 +97,8 @@ def find_error(fields: dict[str, Any], *, unambiguous: bool = False) -> Envelope
     if inside is not None or unambiguous or choices or (has_choices and fields.get("usage")):
         return inside
     vendor = _vendor_error(fields)
-    is_failure = any(code_of(fields.get(name)) >= 400 for name in ("code", "status_code"))
-    if vendor is not None or is_failure or (_has_message(fields) and (not has_choices or status_of(fields, fields))):
+    is_error = vendor is not None or _has_failure_code(fields)
+    if is_error or (_has_message(fields) and (not has_choices or status_of(fields, fields))):
         return Envelope(vendor or fields, anomalies.ERROR_BARE)
     return None
 
@@ -189,10 +191,10 @@ def _vendor_error(fields: dict[str, Any]) -> dict[str, Any] | None:
         return {**fields, **errors}
     if fields.get("success") is False:
         return fields
-    message, code = fields.get("error_message"), fields.get("error_code")
+    message, code = fields.get("error_message") or fields.get("error_msg"), fields.get("error_code")
     has_message = bool(message) and isinstance(message, str) and code is None and fields.get("success") is not True
     if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks, FastChat
-        texts = (fields.get("error_msg"), message, fields.get("message"), fields.get("text"))
+        texts = (message, fields.get("message"), fields.get("text"))
         return {**fields, "message": next(filter(None, texts), None), "code": code}
     response = fields.get("Response")
     inner = response.get("Error") if is_object(response) else None
@@ -206,18 +208,31 @@ def _vendor_error(fields: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def _has_failure_code(fields: dict[str, Any]) -> bool:
+    """Whether an object has a code of a failure, or without choices a status of one (RFC 9457)."""
+    if any(code_of(fields.get(name)) >= 400 for name in ("code", "status_code")):
+        return True
+    return "choices" not in fields and any(400 <= code_of(fields.get(name)) <= 599 for name in ("status", "statusCode"))
+
+
 def _has_message(fields: dict[str, Any]) -> bool:
     """Whether an object has an error's message, does not report success, and is not a chunk."""
     message = fields.get("message")
     is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
-    codes = [code for name in ("code", "status_code", "error_code", "status") if (code := fields.get(name)) is not None]
-    is_well = fields.get("success") is True or (bool(codes) and all(map(_is_good, codes)))
+    codes = [code for name in (*NUMBER_NAMES, "error_code") if (code := fields.get(name)) is not None]
+    is_well = fields.get("success") is True or fields.get("error") is False or (codes and all(map(_is_good, codes)))
     is_chunk = "usage" in fields or printed(fields.get("object", "")).startswith("chat.completion")
-    return bool((message and not is_answer) or fields.get("detail")) and not is_well and not is_chunk
+    says_something = (_says_something(message) and not is_answer) or _says_something(fields.get("detail"))
+    return says_something and not is_well and not is_chunk
+
+
+def _says_something(value: Any) -> bool:
+    """Whether a value has words, or a code that means a status."""
+    return bool(message_of(value)) or (is_object(value) and status_of(value, None) is not None)
 
 
 def _is_good(code: Any) -> bool:
-    return code.lower() in _GOOD_WORDS if isinstance(code, str) else code in (0, 200)
+    return code.lower() in _GOOD_WORDS if isinstance(code, str) else code is True or code in (0, 200)
 
 
 def other_api(name: Any) -> str | None:
@@ -245,7 +260,7 @@ def message_of(value: Any, levels: int = 4, most: int = _MOST_JOINED) -> str | N
     `most` messages of a list are joined, of a list in it a tenth. No more than twice as many items are read.
     """
     if isinstance(value, str):
-        return value or None
+        return None if not value or value.isspace() else value
     if levels and is_list(value):
         texts = filter(None, (message_of(item, levels - 1, max(most // 10, 1)) for item in value[: 2 * most]))
         return "; ".join(text[:LONGEST_JOINED] for text in islice(texts, most)) or None

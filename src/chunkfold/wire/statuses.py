@@ -12,9 +12,10 @@ from chunkfold.json_text.values import is_integer, is_list, is_object
 from chunkfold.wire.repairs import whole_number
 
 _LONGEST_WORD: Final = 100  # characters; a longer one is in no table
-_NUMBER_NAMES: Final = (
+NUMBER_NAMES: Final = (
     *("code", "status_code", "status", "http_code", "http_status_code", "raw_status_code", "statusCode", "httpCode"),
 )
+"""The names of a number that is, or may be, an HTTP status."""
 _WORD_NAMES: Final = ("code", "type", "__type", "status", "error_type", "finish_reason", "native_finish_reason")
 
 
@@ -22,12 +23,14 @@ def status_of(value: Any, raw: Any) -> int | None:
     """The HTTP status that an error means, given its value and the whole JSON that it is in."""
     parts = [part for part in (value, raw) if is_object(part)]
     for part in parts:
-        for name in _NUMBER_NAMES:
+        for name in NUMBER_NAMES:
             status = _leading_number(part.get(name))
             if 400 <= status <= 599:
                 return status
     words = list(_words(parts))
     meant = next(filter(None, map(_status_of_word, words)), None)
+    if any(is_list(part.get("errors")) for part in parts):
+        return meant  # Cloudflare's numbers are its own
     if meant in (None, 500):  # iFlytek's and 302.AI's type is `api_error`
         meant = next((_PRECISE_STATUS[word] for word in words if word in _PRECISE_STATUS), meant)
     if meant is not None:
@@ -45,6 +48,7 @@ def _leading_number(value: Any) -> int:
 
 
 def _status_of_word(word: str) -> int | None:
+    word = word.rpartition("#")[2]  # of AWS, with a namespace: com.amazon.coral.service#ThrottlingException
     # A second part only says more: DashScope's Throttling.RateQuota, Gemini's function_call_filter: MALFORMED.
     first = re.split("[.:]", word, maxsplit=1)[0]
     words = (_normalised(word), _normalised(first))
