@@ -426,7 +426,9 @@ CASES = {
         body(HI, {"Message": "boom", "code": "e"}),
         error={"message": "boom", "code": "e"},
     ),
-    "bare-code": failed(body(HI, {"code": 503}), body(HI, {"status_code": "503"}), error={"status_code": 503}),
+    "bare-code": failed(
+        body(HI, {"code": 503}), body(HI, {"status_code": "503"}), body(HI, {"status": 503}), error={"status_code": 503}
+    ),
     "bare-detail": failed(
         *(body(HI, told) for told in ({"detail": "boom"}, {"detail": [{"msg": "boom"}]}, {"message": "boom"})),
         error={"message": "boom"},
