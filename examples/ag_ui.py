@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-from _chat_backend import MODEL, app_with, event_stream
+from _chat_backend import MODEL, app_with, asked, event_stream
 from _server import serve
 from starlette.requests import Request
 from starlette.responses import Response
@@ -92,12 +92,11 @@ async def events_of(stream: AsyncChatCompletionStream) -> AsyncIterator[dict[str
         yield end
 
 
-async def run_of(client: httpx.AsyncClient, asked: dict[str, Any]) -> AsyncIterator[bytes]:
+async def run_of(client: httpx.AsyncClient, run: dict[str, Any], body: dict[str, Any]) -> AsyncIterator[bytes]:
     """A run on the wire: it starts, and is finished or has an error."""
-    run = {"threadId": asked["threadId"], "runId": asked["runId"]}
     yield encode_event(json.dumps({"type": "RUN_STARTED", **run}))
     try:
-        async with aconnect(client, "POST", "chat/completions", json=request_of(asked)) as stream:
+        async with aconnect(client, "POST", "chat/completions", json=body) as stream:
             async for event in events_of(stream):
                 yield encode_event(json.dumps(event))
         yield encode_event(json.dumps({"type": "RUN_FINISHED", **run}))
@@ -106,14 +105,14 @@ async def run_of(client: httpx.AsyncClient, asked: dict[str, Any]) -> AsyncItera
         yield encode_event(json.dumps({"type": "RUN_ERROR", **failed}))
 
 
-def request_of(asked: dict[str, Any]) -> dict[str, Any]:
-    """The request to the provider: AG-UI's messages and tools in OpenAI's form."""
-    body: dict[str, Any] = {"model": MODEL, "messages": [message_of(message) for message in asked["messages"]]}
+def read(sent: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The ids of a run, and the request to the provider: AG-UI's messages and tools in OpenAI's form."""
+    body: dict[str, Any] = {"model": MODEL, "messages": [message_of(message) for message in sent["messages"]]}
     names = ("name", "description", "parameters")
-    tools = [{name: tool[name] for name in names if name in tool} for tool in asked.get("tools", ())]
+    tools = [{name: tool[name] for name in names if name in tool} for tool in sent.get("tools", ())]
     if tools:
         body["tools"] = [{"type": "function", "function": tool} for tool in tools]
-    return body
+    return {"threadId": sent["threadId"], "runId": sent["runId"]}, body
 
 
 def message_of(sent: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +124,8 @@ def message_of(sent: dict[str, Any]) -> dict[str, Any]:
 
 async def run_agent(request: Request) -> Response:
     """The endpoint that an `HttpAgent` posts to."""
-    return event_stream(run_of(request.state.client, await request.json()))
+    run, body = await asked(request, read)
+    return event_stream(run_of(request.state.client, run, body))
 
 
 app = app_with("/", run_agent)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
-from _chat_backend import MODEL, app_with, event_stream
+from _chat_backend import MODEL, app_with, asked, event_stream
 from _server import serve
 from starlette.requests import Request
 from starlette.responses import Response
@@ -117,15 +117,15 @@ def message_of(sent: dict[str, Any]) -> dict[str, Any]:
     return {"role": sent["role"], "content": text}
 
 
+def request_of(sent: dict[str, Any]) -> dict[str, Any]:
+    """The request to the provider."""
+    messages = [message_of(message) for message in sent["messages"]]
+    return {"model": MODEL, "messages": messages, "stream_options": {"include_usage": True}}
+
+
 async def chat(request: Request) -> Response:
     """The endpoint that `useChat` posts to."""
-    sent = await request.json()
-    body = {
-        "model": MODEL,
-        "messages": [message_of(message) for message in sent["messages"]],
-        "stream_options": {"include_usage": True},
-    }
-    events = events_for(request.state.client, body)
+    events = events_for(request.state.client, await asked(request, request_of))
     return event_stream(events, {"x-vercel-ai-ui-message-stream": "v1"})
 
 

@@ -6,12 +6,11 @@ OPENAI_BASE_URL=https://... OPENAI_API_KEY=... uvicorn --app-dir examples openai
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from math import ceil
 from typing import Any
 
 import httpx
-from _chat_backend import app_with, event_stream
+from _chat_backend import app_with, asked, event_stream, from_first
 from _openai_chunks import Writer
 from _server import ask_through
 from starlette.requests import Request
@@ -22,18 +21,22 @@ from chunkfold import APIError, ChunkfoldError, aconnect, encode_event
 FOR_THE_CLIENT = (400, 413, 422, 429, 503)  # others, such as 401, are about the gateway's own account
 
 
-async def written(client: httpx.AsyncClient, asked: dict[str, Any]) -> AsyncGenerator[bytes]:
+def request_of(sent: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The request to the provider, which asks for the usage, and whether the client asked for it."""
+    options = sent.get("stream_options") or {}
+    return {**sent, "stream_options": {**options, "include_usage": True}}, bool(options.get("include_usage"))
+
+
+async def written(client: httpx.AsyncClient, body: dict[str, Any], *, wants_usage: bool) -> AsyncGenerator[bytes]:
     """The answer, chunk by chunk. What fails before the first chunk is raised; later it is the last event."""
-    options = asked.get("stream_options") or {}
-    request = {**asked, "stream_options": {**options, "include_usage": True}}
-    writer, has_begun = Writer(str(asked.get("model"))), False
+    writer, has_begun = Writer(str(body.get("model"))), False
     try:
-        async with aconnect(client, "POST", "chat/completions", json=request) as stream:
+        async with aconnect(client, "POST", "chat/completions", json=body) as stream:
             async for event in stream.events():
                 for chunk in writer.chunks_of(event):
                     has_begun = True
                     yield chunk
-        for chunk in writer.end_of(stream.completion(), wants_usage=bool(options.get("include_usage"))):
+        for chunk in writer.end_of(stream.completion(), wants_usage=wants_usage):
             yield chunk
     except (ChunkfoldError, httpx.TransportError) as error:
         if not has_begun:
@@ -56,20 +59,13 @@ def refused(error: Exception) -> Response:
 
 async def chat(request: Request) -> Response:
     """The endpoint. It answers once there is output, so that a failure before it has a status of its own."""
-    chunks = written(request.state.client, await request.json())
+    body, wants_usage = await asked(request, request_of)
+    chunks = written(request.state.client, body, wants_usage=wants_usage)
     try:
         first = await anext(chunks)
     except (ChunkfoldError, httpx.TransportError) as error:
         return refused(error)
     return event_stream(from_first(first, chunks))
-
-
-async def from_first(first: bytes, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """The chunks with the one that was taken; they end with the response."""
-    async with aclosing(chunks):
-        yield first
-        async for chunk in chunks:
-            yield chunk
 
 
 app = app_with("/v1/chat/completions", chat)

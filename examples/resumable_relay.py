@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import anyio
 import httpx
-from _chat_backend import MODEL, event_stream, lifespan
+from _chat_backend import MODEL, asked, event_stream, lifespan
 from _server import serve
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -153,7 +154,7 @@ async def events_of(stored: Stored, after: int) -> AsyncIterator[bytes]:
 
 async def ask(request: Request) -> Response:
     """Start an answer. It is written and kept even if no client reads it."""
-    question = (await request.json())["question"]
+    question = await asked(request, itemgetter("question"))
     body = {"model": MODEL, "messages": [{"role": "user", "content": question}], "stream": True}
     state = request.state
     answer_id = state.answers.start()

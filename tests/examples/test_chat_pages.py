@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from example_scripts import PATIENCE, ROOT, served
+from example_scripts import BAD_BODIES, PATIENCE, ROOT, check_refusal, served
 
 from chunkfold import EventStreamDecoder, ServerSentEvent
 from chunkfold.testing import DONE, Answer, FakeProvider, StreamBuilder, delta, json_answer
@@ -126,6 +126,17 @@ def test_a_server_that_keeps_the_connection_is_left_after_done(page: Page) -> No
 @pytest.mark.parametrize("answer_id", ["0" * 32, "..%2F..%2Fetc", "nothing"])
 def test_an_unknown_answer_is_not_found(answer_id: str, page: Page) -> None:
     assert page.client.get(f"/answers/{answer_id}").status_code == 404
+
+
+REQUIRED = [b"{}", b'{"messages": 3}', b'{"messages": [3]}', b'{"question": "\\ud800"}']
+
+
+@pytest.mark.parametrize(("name", "path"), [("resumable_relay", "answers"), ("ai_sdk_ui", "api/chat"), ("ag_ui", "")])
+def test_a_request_that_cannot_be_read_is_refused(name: str, path: str) -> None:
+    with FakeProvider() as provider, served(name, provider) as url, httpx.Client(trust_env=False) as client:
+        for body in (*BAD_BODIES, *REQUIRED):
+            check_refusal(client.post(f"{url}/{path}", content=body))
+        assert provider.requests == []
 
 
 def test_the_page_is_served(page: Page) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from doc_blocks import text_of
-from example_scripts import BUSY, HI, STOP, load, served
+from example_scripts import BAD_BODIES, BUSY, HI, STOP, check_refusal, load, served
 from fronts import has_left
 
 from chunkfold import ChatCompletion, ChatCompletionStream, ChunkfoldError, connect, encode_event
@@ -198,6 +198,15 @@ class TestOverHTTP:
         response = client.post(url, json=QUESTION)
         assert (response.status_code, "sk-" in response.text) == (status, False)
         assert response.json()["error"]["message"] == "The provider failed."
+
+    def test_a_request_that_cannot_be_read_is_refused(
+        self, gateway: tuple[str, FakeProvider], client: httpx.Client
+    ) -> None:
+        url, provider = gateway
+        asked = len(provider.requests)
+        for body in (*BAD_BODIES, b'{"stream_options": 3}'):
+            check_refusal(client.post(url, content=body))
+        assert len(provider.requests) == asked
 
     def test_a_refusal_says_when_to_try_again(self, gateway: tuple[str, FakeProvider], client: httpx.Client) -> None:
         url, provider = gateway

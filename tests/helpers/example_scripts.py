@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from chunkfold.testing import DONE, FakeProvider, chunk, delta, json_answer, usage
@@ -33,6 +34,7 @@ STOP, USAGE = delta("stop"), chunk(usage=usage(1000, 500))
 WHOLE = [HI, THERE, STOP, USAGE, DONE]
 ROLE = delta(role="assistant", content="")
 BUSY = json_answer({"error": {"message": "Slow down."}}, 429, {"retry-after": "0"})
+BAD_BODIES = [b"{nope", b"[1]", b"\xff", b"[" * 100_000, b'{"temperature": NaN}', b'{"user": "\\ud800"}']
 THOUGHT = delta(reasoning_content="They greet.")
 
 
@@ -66,3 +68,10 @@ def served(name: str, provider: FakeProvider, **variables: str) -> Iterator[str]
         app = load(name).app
         with load("_server").serving(app) as url:
             yield url
+
+
+def check_refusal(response: httpx.Response) -> None:
+    """The answer to a bad body is like that of the provider of the kit."""
+    assert (response.status_code, response.headers["content-type"]) == (400, "application/json")
+    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+    assert response.json()["error"]["type"] == "invalid_request_error"
