@@ -56,6 +56,7 @@ EVERY = {
         *((0.2 + 0.1 * n, chunk(choice(content="a"), usage={"completion_tokens": n})) for n in range(1, 9))
     ),
     "hours": recording((0.2, delta(content="a")), (9000.0, delta("stop", content="b")), seconds=9001.0),
+    "stalled": recording((0.2, delta(content="a")), (1.4, KEEP_ALIVE), end="left", progress_timeout=1.0),
     "very short": recording((2e-6, delta(content="a")), (3e-6, delta("stop")), seconds=4e-6, headers_at=None),
     "a whole completion": recording(
         (0.3, b'{"object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}'),
