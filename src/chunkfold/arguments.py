@@ -82,7 +82,8 @@ def as_bytes(data: Any) -> bytes:
     """Bytes-like data as bytes; a `TypeError` for anything else."""
     if isinstance(data, (bytes, bytearray, memoryview)):
         return bytes(cast("bytes", data))
-    raise TypeError(f"data: expected bytes, received {type(data).__name__}")
+    hint = ": pass the bytes of the body, not its lines, or encode its text" if isinstance(data, str) else ""
+    raise TypeError(f"data: expected bytes, received {type(data).__name__}{hint}")
 
 
 def _seconds(name: str, value: object, expected: str) -> float:

@@ -174,7 +174,8 @@ def test_reprs_show_the_state_without_content() -> None:
 def test_what_is_not_bytes_is_a_wrong_argument_and_changes_nothing(data: Any, status_code: int) -> None:
     parser = ChatCompletionParser(status_code=status_code)
     for take in (parser.feed, parser.fold):
-        with pytest.raises(TypeError, match=f"data: expected bytes, received {type(data).__name__}"):
+        hint = ": pass the bytes of the body, not its lines, or encode its text" if data == "text" else ""
+        with pytest.raises(TypeError, match=f"^data: expected bytes, received {type(data).__name__}{hint}$"):
             take(data)
     assert parser.end is None
 
