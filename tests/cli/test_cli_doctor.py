@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import PATIENCE, on_a_terminal, press_ctrl_c, run, started, wait_until
-from doc_blocks import tables_of, text_of
+from doc_blocks import codes_in, keys_of, tables_of, text_of
 from doctor_command import KEY, NAMES, STOP, called, doctor, findings, provider, refusal, text
 
 from chunkfold.cli.checks import CHECKS, WRONG_KEY, WRONG_MODEL, Result
@@ -181,6 +181,19 @@ def test_the_page_lists_the_checks_and_the_results() -> None:
     page = text_of("docs/inspect.md")
     assert tables_of(page, "check", "asks for") == [[check.name, check.asks] for check in CHECKS]
     assert [result for result, _ in tables_of(page, "result", "what it means")] == list(Result)
+
+
+def test_the_page_lists_the_keys_of_the_json() -> None:
+    with provider(tools=called(("get_weather", '{"city":"Paris"}'), reason="eos")) as other:
+        report = json.loads(doctor(other.base_url, "-m", "m", "--json").stdout)
+    page = text_of("docs/inspect.md")
+    of_a_check = keys_of(page, "key of a check", "what it says")
+    assert list(report) == list(keys_of(page, "key of a report", "what it says"))
+    assert [list(check) for check in report["checks"]] == [list(of_a_check)] * len(CHECKS)
+    (frame,) = report["checks"][1]["frames"]
+    assert list(frame) == codes_in(of_a_check["frames"])
+    (anomaly,) = report["checks"][1]["anomalies"]
+    assert list(anomaly)[-2:] == codes_in(of_a_check["anomalies"])[-2:]
 
 
 def test_only_some_checks_in_their_order() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from command_line import PATIENCE, Ran, on_a_terminal, piped, press_ctrl_c, run, started
+from doc_blocks import keys_of, text_of
 from worker_functions import double
 
 from chunkfold import RULES, StreamEnd
@@ -75,6 +76,8 @@ def test_json_has_a_line_for_each_file_in_their_order(folder: Path) -> None:
     assert code == 0  # whatever the endings
     lines = lines_of(output)
     assert [line["file"] for line in lines] == names
+    of_the_page = text_of("docs/fold-and-serve.md").partition("With `--json`")[2].partition("\n##")[0]
+    assert list(lines[0]) == list(keys_of(of_the_page, "key", "what it says"))
     for line in lines:
         parser = replay(Recording.load(folder / line["file"]))
         error, snapshot = parser.error, parser.snapshot.model_dump(mode="json")

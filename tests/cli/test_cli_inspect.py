@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cases import each_case
 from command_line import COMMAND, PATIENCE, environment, on_a_terminal, run
-from doc_blocks import tables_of, text_of
+from doc_blocks import codes_in, keys_of, tables_of, text_of
 from inspect_command import BODY, HI, ROLE, STOP, inspect, recording
 from measured_memory import traced
 from parsed_bodies import parsed
@@ -362,6 +362,23 @@ def test_the_page_shows_what_it_prints() -> None:
     body, shown, *_ = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert inspect("-", body=body.encode()).stdout == shown
     assert ", ".join(what for what, _ in tables_of(page, "what", "what the event is")).split(", ") == list(Kind)
+
+
+def test_the_pages_list_the_keys_of_the_json() -> None:
+    frames, verdict = objects("--rules", body=BODY)
+    page = text_of("docs/inspect.md")
+    of_a_frame = keys_of(page, "key of a frame", "what it says")
+    assert [list(frame) for frame in frames] == [list(of_a_frame)] * len(frames)
+    broken = [anomaly for frame in frames for anomaly in frame["anomalies"]]
+    assert [list(anomaly) for anomaly in broken] == [codes_in(of_a_frame["anomalies"])] * len(broken) != []
+    of_an_addition = keys_of(page, "key of what it adds", "what it says")
+    assert {key for frame in frames for addition in frame["adds"] for key in addition} == of_an_addition.keys()
+    of_all = text_of("docs/command-line.md").partition("### As JSON")[2].partition("###")[0]
+    of_an_answer = keys_of(of_all, "key", "what it is")
+    more = codes_in(page.partition('`{"verdict": ...}`')[2].partition("\n###")[0])
+    of_the_verdict, of_an_anomaly = more[1 : more.index("--rules")], more[more.index("anomalies") + 1 :]
+    assert list(verdict) == [*of_an_answer, *of_the_verdict]
+    assert list(verdict["anomalies"][0]) == [*codes_in(of_an_answer["anomalies"]), *of_an_anomaly]
 
 
 # Pipes and terminals

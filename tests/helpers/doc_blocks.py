@@ -58,6 +58,11 @@ def run(source: str, filename: str, namespace: dict[str, Any]) -> None:
         block()
 
 
+def codes_in(text: str) -> list[str]:
+    """What is written as code, such as the keys in a row of a table."""
+    return re.findall("`([^`]*)`", text)
+
+
 def tables_of(text: str, *header: str) -> list[list[str]]:
     """The rows of the tables with this header, as cells."""
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
@@ -65,3 +70,8 @@ def tables_of(text: str, *header: str) -> list[list[str]]:
     rows = [row for table in tables for row in table.split("\n\n")[0].splitlines()]
     assert rows, header
     return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def keys_of(text: str, *header: str) -> dict[str, str]:
+    """The keys that such tables document, each with its text."""
+    return {key: said for cell, said in tables_of(text, *header) for key in codes_in(cell)}
