@@ -190,8 +190,10 @@ def test_the_environment_says_whom_to_ask() -> None:
 
 def test_an_empty_variable_counts_as_not_set() -> None:
     variables = {"CHUNKFOLD_MODEL": "m", "OPENAI_BASE_URL": ""}
-    assert "expected a URL, as an argument or in OPENAI_BASE_URL" in run("chat", stdin="Hi", **variables).stderr
-    assert "URL: expected http://HOST" in run("chat", "Hi", **variables).stderr
+    for arguments in ((), ("Hi",), ("Say hello.",), ("Hello.",), ("", "Hi")):
+        result = run("chat", *arguments, stdin="Hi", **variables)
+        assert "Error: expected a URL, as an argument or in OPENAI_BASE_URL\n" in result.stderr, arguments
+    assert "URL: expected http://HOST" in run("chat", "Say", "hello.", **variables).stderr
 
 
 def test_the_facts_begin_a_line_where_both_outputs_are_one_pipe() -> None:

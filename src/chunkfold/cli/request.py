@@ -68,11 +68,17 @@ def checked_url(url: str) -> str:
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the port is not a number
         is_valid = False
-    if not is_valid and re.fullmatch(r"[\w.-]+(:\d{1,5})?(/[\w./-]*)?", url) and re.search(r"[.:/]|^localhost", url):
+    if not is_valid and _is_without_scheme(url):
         raise click.UsageError(f"URL: expected http://HOST[:PORT]/..., did you mean http://{url}?")
     if not is_valid:
         raise click.UsageError("URL: expected http://HOST[:PORT]/..., with special characters in a password escaped")
     return url
+
+
+def _is_without_scheme(url: str) -> bool:
+    """Whether it looks like a URL without its scheme, and not like a word, such as a prompt."""
+    is_host = re.fullmatch(r"[\w.-]+(:\d{1,5})?(/[\w./-]*)?", url)
+    return bool(is_host and re.search(r"[.:/]\w|^localhost", url))
 
 
 def headers_of(key_env: str, headers: tuple[str, ...]) -> dict[str, str]:
@@ -97,11 +103,11 @@ def _check_value(name: str, value: str) -> None:
 def with_default_url(url: str | None, prompt: str | None = None) -> tuple[str, str | None]:
     """The URL, else that of OPENAI_BASE_URL, and the prompt, which may be the only argument."""
     default = os.environ.get("OPENAI_BASE_URL") or None  # as for every variable of click's, an empty one is not set
-    if url is not None and (default is None or prompt is not None or "://" in url):
+    if url and (prompt is not None or "://" in url or (default is None and _is_without_scheme(url))):
         return url, prompt
     if default is None:
         raise click.UsageError("expected a URL, as an argument or in OPENAI_BASE_URL")
-    return default, prompt if url is None else url
+    return default, url or prompt
 
 
 def chat_request(
@@ -118,7 +124,7 @@ def chat_request(
 ) -> ChatRequest:
     """The request for the options and the prompt; by default the prompt is read from standard input."""
     url, prompt = with_default_url(url, prompt)
-    url = endpoint(url)  # before the prompt is missed: the only argument may be a prompt, taken for the URL
+    url = endpoint(url)  # before the prompt is missed
     messages = [{"role": "system", "content": system}] if system else []
     messages.append({"role": "user", "content": _prompt(prompt)})
     body: dict[str, Any] = {"model": model, "messages": messages, "stream_options": {"include_usage": True}}
