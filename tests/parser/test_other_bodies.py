@@ -180,6 +180,20 @@ def test_the_error_quotes_the_beginning_of_a_foreign_body() -> None:
     assert not error.retryable
 
 
+@each_case(
+    ("status_code", "headers", "known"),
+    [
+        (None, None, ""),
+        (200, None, ""),  # of a file: a recording of a plain body has no other
+        (None, {"content-type": "text/plain"}, " (content type text/plain)"),
+        (200, {"x-request-id": "req_1"}, " (status 200, without a content type)"),
+    ],
+)
+def test_the_error_says_of_the_response_what_is_known(status_code: Any, headers: Any, known: str) -> None:
+    error = parsed(b"hello", status_code=status_code, headers=headers).error
+    assert str(error) == f"expected an event stream, received another body{known}: 'hello'"
+
+
 @each_case("compress", [gzip.compress, lambda body: b"\x28\xb5\x2f\xfd" + body], ids=["gzip", "zstd"])
 def test_the_error_says_that_a_body_is_compressed(compress: Callable[[bytes], bytes]) -> None:
     error = parsed(compress(b"data: {}\n\n"), status_code=200, headers={"Content-Type": "text/event-stream"}).error

@@ -175,12 +175,13 @@ def _kind_of(content_type: str | None) -> str:
 
 
 def not_an_event_stream(body: bytes, status_code: int | None, headers: Mapping[str, str]) -> NotAnEventStreamError:
-    """The error for a body that is not an event stream."""
+    """The error for a body that is not an event stream. Without headers, as for a file, no response is described."""
     content_type = headers.get("content-type")
-    response = f"status {status_code}, {_kind_of(content_type)}"
+    status = "" if status_code is None else f"status {status_code}, "
+    response = f" ({status}{_kind_of(content_type)})" if headers else ""
     if is_compressed(body):
-        received = f"a compressed body ({response}): pass the decoded one"
+        received = f"a compressed body{response}: pass the decoded one"
     else:
-        received = f"another body ({response}): {excerpt(body[:_BODY_EXCERPT].decode('utf-8', 'replace'))}"
+        received = f"another body{response}: {excerpt(body[:_BODY_EXCERPT].decode('utf-8', 'replace'))}"
     msg = f"expected an event stream, received {received}"
     return NotAnEventStreamError(msg, status_code=status_code, content_type=content_type, body=body[:_BODY_EXCERPT])
