@@ -158,6 +158,8 @@ async def test_a_stream_that_was_not_opened_says_how(library: Any) -> None:
     async_client = library.AsyncClient(transport=mock_transport(WHOLE, library=library))
     opening = aconnect(async_client, "POST", "https://provider.test/", json=ASKED)
     with pytest.raises(TypeError, match=r"^expected `async with aconnect"):
+        await opening
+    with pytest.raises(TypeError, match=r"^expected `async with aconnect"):
         async for _ in opening:
             pass
     with pytest.raises(AttributeError, match=r"^events: expected `async with aconnect"):

@@ -177,7 +177,7 @@ class _Unopened:
         def __iter__(self) -> Any:
             raise TypeError(f"expected `{self._usage}`, which gives the stream")
 
-        __aiter__ = __iter__
+        __aiter__ = __await__ = __iter__
 
 
 class _Connection(_Unopened, _GeneratorContextManager[ChatCompletionStream]):
