@@ -456,7 +456,7 @@ def test_it_loads_what_it_needs_and_nothing_else() -> None:
 
 def test_without_arrow_there_is_no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match="pyarrow"):
+    with pytest.raises(ImportError, match=r"^chunkfold\.archive\.arrow_schema needs pyarrow: pip install pyarrow$"):
         arrow_schema()
 
 

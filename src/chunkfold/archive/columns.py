@@ -148,7 +148,13 @@ def arrow_schema() -> Any:
     Raises:
         ImportError: `pyarrow` is not installed; chunkfold does not depend on it.
     """
-    arrow: Any = import_module("pyarrow")
+    try:
+        arrow: Any = import_module("pyarrow")
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        msg = "chunkfold.archive.arrow_schema needs pyarrow: pip install pyarrow"
+        raise ModuleNotFoundError(msg, name=error.name) from None
     return arrow.schema(_fields(arrow, FoldedRecord))
 
 
