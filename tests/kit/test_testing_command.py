@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from doc_blocks import text_of
 
 from chunkfold.testing import HostileStream, hostile_streams
 from chunkfold.testing.__main__ import main, run
@@ -178,6 +179,14 @@ def test_a_client_that_is_no_python_is_a_wrong_argument(
     monkeypatch.syspath_prepend(tmp_path)
     assert "half_a_client.py, line 1" in usage_error(capsys, "--client", "half_a_client:fold")
     assert "half_a_client" not in sys.modules
+
+
+def test_the_page_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    options = set(re.findall("--[a-z][a-z-]+", capsys.readouterr().out)) - {"--help"}
+    said = text_of("docs/testing.md").partition("## The hostile set")[2].partition("\n## ")[0]
+    assert set(re.findall("--[a-z][a-z-]+", said)) == options
 
 
 def test_it_writes_the_tables_of_a_page(tmp_path: Path) -> None:
