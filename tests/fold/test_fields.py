@@ -176,6 +176,7 @@ FUNCTION_CALLS = {
         ([{"name": "f", "arguments": ""}, {"arguments": '{"a"'}, {"arguments": ":1}"}],
          {"name": "f", "arguments": '{"a":1}'}),
     "the first name": ([{"name": "f"}, {"name": "g"}, {"name": ""}], {"name": "f", "arguments": ""}),
+    "a name that is repeated": ([{"name": "f", "arguments": "1"}] * 3, {"name": "f", "arguments": "111"}),
     "a late name": ([{"arguments": "1"}, {"name": "f"}], {"name": "f", "arguments": "1"}),
     "no name": ([{"arguments": "1"}], {"name": None, "arguments": "1"}),
     "unknown keys": ([{"name": "f", "x": 1}, {"x": 2}, {"x": None}], {"name": "f", "arguments": "", "x": 2}),
@@ -185,7 +186,9 @@ FUNCTION_CALLS = {
 @pytest.mark.parametrize(("fragments", "expected"), FUNCTION_CALLS.values(), ids=FUNCTION_CALLS)
 def test_function_call(fragments: list[Any], expected: dict[str, Any]) -> None:
     parser = fold(*said(*({"function_call": one} for one in fragments), finish_reason="function_call"))
-    assert parser.completion().message.function_call.model_dump() == expected
+    call = parser.completion().message.function_call
+    assert call.model_dump() == expected
+    assert parser._fold.output_size == len((call.name or "") + call.arguments)
     assert parser.completion().choices[0].outcome == "tool_calls"
     assert noted(parser) == set()
 

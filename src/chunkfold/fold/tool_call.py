@@ -212,9 +212,9 @@ class LegacyCall:
         return Kept((self._name, self.arguments), replaced=(self._extra,))
 
     def add(self, call: ChoiceDeltaFunctionCall) -> int:
-        """Fold a fragment in; return how many characters it has."""
-        name, text = call.__dict__.get("name") or "", call.__dict__.get("arguments") or ""
-        self._name = self._name or name
+        """Fold a fragment in; return how many characters of output it brought."""
+        name, text = "" if self._name else call.__dict__.get("name") or "", call.__dict__.get("arguments") or ""
+        self._name += name
         self.arguments.write(text)
         keep_unknown(self._extra, call.__pydantic_extra__)
         return len(text) + len(name)
