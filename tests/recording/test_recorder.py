@@ -108,6 +108,21 @@ def test_the_clock_must_be_the_one_that_said_when_it_started() -> None:
         Recorder(Steps(), started=time.time() + 1e6)
 
 
+def test_a_clock_that_is_set_back_leaves_a_recording_that_can_be_read() -> None:
+    readings = iter([5.0, 7.0, 2.0, 8.0, 1.0])
+    recorder = Recorder(
+        httpx.Response(200, content=iter([HELLO, WORLD, STOP])), started=4.0, clock=lambda: next(readings)
+    )
+    list(recorder.iter_bytes())
+    recording = recorder.recording
+    assert (recording.headers_at, [read.at for read in recording.reads], recording.ended_at) == (
+        1.0,
+        [3.0, 3.0, 4.0],
+        4.0,
+    )
+    assert Recording.loads(recording.dumps()) == recording
+
+
 # A recorder is the response
 
 

@@ -61,7 +61,7 @@ class Recorder:
         self._response = response
         self._secrets = kept
         self._headers_at = None if started is None else now - started
-        self._log = _Log(clock, now if started is None else started)
+        self._log = _Log(clock, now if started is None else started, latest=self._headers_at or 0.0)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._response!r}>"
@@ -126,9 +126,10 @@ class _Log:
     A read from the response is made inside `with`, which notes what it raises.
     """
 
-    def __init__(self, clock: Callable[[], float], started: float) -> None:
+    def __init__(self, clock: Callable[[], float], started: float, latest: float) -> None:
         self._clock = clock
         self._started = started
+        self._latest = latest  # seconds since the request was sent
         self._reads: list[tuple[float, bytes]] = []
         self._cut_short: BaseException | None = None  # what left a read half done, such as a cancellation
         self.end: RecordedEnd | None = None
@@ -138,7 +139,7 @@ class _Log:
     def take(self, data: bytes) -> None:
         """Note the next bytes of the body, with the current time."""
         if self.end is None:
-            self._reads.append((self._clock(), bytes(data)))
+            self._reads.append((self._now(), bytes(data)))
 
     def take_whole(self, data: bytes) -> bytes:
         """Note the whole body, with the current time, if it was not read before."""
@@ -151,7 +152,7 @@ class _Log:
         """Note the end, with the current time."""
         if self.end is None:
             self.end = end
-            self.ended_at = self._clock() - self._started
+            self.ended_at = self._now()
             self.error = "" if error is None else type(error).__name__
 
     def __enter__(self) -> None:
@@ -172,7 +173,12 @@ class _Log:
         body = redactor.clean(b"".join(data for _, data in reads))
         bounds = pairwise(accumulate((len(data) for _, data in reads), initial=0))
         for (at, _), (start, end) in zip(reads, bounds, strict=True):
-            yield RecordedRead(at - self._started, body[start:end])
+            yield RecordedRead(at, body[start:end])
+
+    def _now(self) -> float:
+        """Seconds since the request was sent; never fewer than before, even if the clock is set back."""
+        self._latest = max(self._latest, self._clock() - self._started)
+        return self._latest
 
 
 @dataclass(eq=False, repr=False)
