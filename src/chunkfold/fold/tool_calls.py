@@ -66,13 +66,13 @@ class ToolCalls:
         texts: dict[str, Any] = {} if function is None else function.__dict__
         if custom is not None:
             texts = {**custom.__dict__, **{key: value for key, value in texts.items() if value}}
-        name, text = texts.get("name"), texts.get("arguments") or texts.get("input")
+        name, text = texts.get("name"), texts.get("arguments") or texts.get("input") or ""
         has_text = bool(text)
         at_index = self._by_index.get(index)
         if name == "null" and self._null_continues(at_index, index, id_, has_text=has_text):
             name = ""
         known = self.last if index is None else at_index
-        if known and name and id_ and id_ not in self._by_id and known.goes_on(name, text or ""):  # rules 2 and 3
+        if known and name and id_ and id_ not in self._by_id and known.goes_on(name, text):  # rules 2 and 3
             self._log.note(anomalies.CALL_NAME_REPEATED, "{}", name)
             name = None
         if not (known or id_ or name or has_text) and _is_empty(fragment):
@@ -80,7 +80,7 @@ class ToolCalls:
             return None, 0
         is_free = at_index is None or at_index.left_index == index
         if is_free and index is not None and has_text and not (id_ or name):
-            at_index = self._continued_at_new_index(index, at_index, text or "")
+            at_index = self._continued_at_new_index(index, at_index, text)
         call, grown = self._bind(at_index, index, id_, name)
         if call.type is None and (type_ := fields.get("type")):
             call.type = type_
