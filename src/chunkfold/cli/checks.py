@@ -86,7 +86,7 @@ class Check:
     is_left: bool = False  # whether the answer is left at the first output
 
 
-# What is asked for
+# The requests
 
 
 def _say(text: str) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _second_turn(reply: Reply) -> dict[str, Any]:
     return {**_TOOLS, "messages": [*_ONE_CALL["messages"], reply.completion.message.to_param(), *more]}
 
 
-# What is expected
+# The checks of the answers
 
 
 def judge(check: Check, replies: Sequence[Reply], lost: Problem | None) -> Judgement:
@@ -283,7 +283,7 @@ CHECKS: Final = (
 )
 
 
-# What the judges share
+# Shared by the checks
 
 
 def _judge_refusal(reply: Reply, expected: Sequence[int]) -> Judgement:

@@ -105,7 +105,7 @@ class Discarded:
             self._nearly_data.append(ServerSentEvent(meant, "" if is_payload else MESSAGE, event_id, offset))
 
     def _is_json_line(self, line: bytes) -> bool:
-        """Whether a line is one of JSON in several; none is once they are too long."""
+        """Whether a line is part of JSON that is printed in several lines; False once these are too long."""
         return len(self._json) < _LONGEST_JSON and (bool(self._json) or line.strip() in _JSON_STARTS)
 
     def keeps_each(self, line: bytes) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-CR, LF = 0x0D, 0x0A  # as numbers, which are found in bytes at once
+CR, LF = 0x0D, 0x0A  # as numbers: `in` finds these in bytes fastest
 # Lines that are taken in one step: `data` lines, lines that mean nothing, or a line with its repetitions, of which only
 # the first may have to be kept. What may be a field, nearly `data`, JSON, blank or behind a BOM is taken alone.
 RUN: Final = re.compile(

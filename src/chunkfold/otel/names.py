@@ -24,7 +24,7 @@ OPT_IN: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 OPT_IN_LATEST: Final = "gen_ai_latest_experimental"
 SCOPE: Final = "chunkfold"  # the instrumentation scope of spans and metrics
 
-# What is asked for.
+# The request.
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 SERVER_ADDRESS: Final = "server.address"

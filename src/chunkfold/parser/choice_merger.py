@@ -45,7 +45,7 @@ class ChoiceMerger:
 
 
 def _are_several_answers(choices: list[ChunkChoice]) -> bool:
-    """Whether two choices bring the same kind of text at once, or both a whole message; a tool's does not count."""
+    """Whether two choices bring the same kind of text, or both a whole message; a tool's message does not count."""
     if len(choices) < 2:
         return False
     first: dict[str, int] = {}

@@ -167,7 +167,7 @@ def _interrupted(exc: BaseException) -> StreamInterruptedError:
 
 
 def _kind_of(content_type: str | None) -> str:
-    """The content type in words, if it is one of the common ones: a header's value has no place in a message."""
+    """The content type in words, if it is a common one: a message quotes no other value of a header."""
     if content_type is None:
         return "without a content type"
     kind = content_type.partition(";")[0].strip().lower()

@@ -38,7 +38,7 @@ class RefusedBody:
             self.end(Stop.ERROR)
 
     def notify_callback(self) -> None:
-        """This kind of body has no observers."""
+        """This kind of body has no callback."""
 
     def close(self, exc: BaseException | None = None) -> None:
         """The body has no more bytes."""

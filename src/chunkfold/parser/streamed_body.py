@@ -103,7 +103,7 @@ class StreamedBody(EventFolder):
             begin = end + (beside is not None)
 
     def _check_line_ends(self) -> None:
-        """End the stream if its body is one line that was several, of which the first is no data."""
+        """End the stream if its body lost its line ends: a comment or another field has data on the same line."""
         line = self._decoder.preamble or b""
         data = raw_data.data_beside_comment(line)
         if self._size_error(data) is not None:

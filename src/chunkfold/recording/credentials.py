@@ -21,7 +21,7 @@ _SHORTEST_ELSEWHERE: Final = 8  # where a value need not be a secret
 _CREDENTIAL: Final = re.compile(
     r"auth|code|cookie|credential|(?<!port)key|passw|secret|session|sig|token", re.IGNORECASE
 )
-# Names of headers whose values are no secrets; something random in one of them is one nevertheless.
+# Names of headers whose values are not secrets, except for parts that look random.
 _FAMILIAR: Final = re.compile(
     r"accept(-.*)?|cache-control|connection|content-.*|http-referer|origin|referer|te|transfer-encoding|user-agent"
     r"|x-title|x-stainless-.*|.*(deployment|model|version).*",

@@ -196,7 +196,7 @@ class StreamDriver:
             return failing(exc.with_traceback(None if traceback is None else traceback.tb_next))
         raise TypeError(f"source: expected {method}() for {type(self).__name__}, received {type(reads).__name__}")
 
-    # What the views take
+    # Items for the views
 
     def _texts(self) -> Callable[[], str | Step]:
         from chunkfold.events.types import TextDelta  # loaded only for texts
@@ -264,7 +264,7 @@ class StreamDriver:
         self._consumed = True
         return self.error
 
-    # Who may read
+    # One reader at a time
 
     def _check_no_events_wait(self) -> None:
         """Raise if chunks of the next read would skip events that have not been taken."""
@@ -300,7 +300,7 @@ class StreamDriver:
         error.snapshot, error.emitted_output = lambda: self.snapshot, self._parser.emitted_output
         return error
 
-    # What a read brings
+    # Parsing a read
 
     def _received(self, data: bytes, *, folding: bool) -> None:
         self._cut_short = None  # if a read was, the source survived it
@@ -342,7 +342,7 @@ class StreamDriver:
             self._is_parsing = False
 
     def _lose_read(self) -> None:
-        """An exception came between a read and its items, which are lost, such as that of a signal handler."""
+        """The items of a read are lost: an exception, such as a signal handler's, was raised before they were given."""
         self._is_parsing = False
         after_failure(self._parser)
 

@@ -28,7 +28,7 @@ def owns_connection(response: Any) -> bool:
 
 
 def may_be_kept(response: Any) -> bool:
-    """Whether the client can keep the response's connection at the end of the body; over HTTP/1.0 that closes it."""
+    """Whether the client can keep the response's connection at the end of the body, which closes it over HTTP/1.0."""
     if not owns_connection(response) or response.http_version != "HTTP/1.1":
         return False
     return "close" not in map(str.strip, response.headers.get("connection", "").lower().split(","))
@@ -61,7 +61,7 @@ def read_to_end(response: Any, source: Iterator[bytes], seconds: float = MAX_WAI
 
 
 def end_of_body_scope(seconds: float) -> "anyio.CancelScope":
-    """How long `aread_to_end` may read: at most `seconds` from now and never more than 100 ms."""
+    """A scope that ends `aread_to_end`: after at most `seconds` from now, and never more than 100 ms."""
     import anyio
 
     return anyio.move_on_after(min(seconds, MAX_WAIT_FOR_END))

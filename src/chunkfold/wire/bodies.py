@@ -84,7 +84,7 @@ def _without_rest(body: bytes) -> bytes:
     if first is None or not _COMMENT_LINES.fullmatch(body, first.start()):
         return body
     before = body[: first.start()].rstrip()
-    return before if before.endswith((b"}", b"]")) else body  # else the colon is one within the JSON
+    return before if before.endswith((b"}", b"]")) else body  # else the colon is part of the JSON
 
 
 def _with_delta(choice: Any) -> Any:

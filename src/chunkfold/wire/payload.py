@@ -124,8 +124,8 @@ def _take_data(event: ServerSentEvent, payload: Payload) -> None:
 
 
 def _take_error_event(event: ServerSentEvent, payload: Payload) -> None:
-    """An event named error is one, whatever its data."""
-    found: Notes = []  # of no interest where each line is read by itself
+    """An event named error is an error, whatever its data."""
+    found: Notes = []  # dropped if each line is read by itself
     value, problem = read_json(event.data, found)
     if not problem:
         payload.notes += found
