@@ -134,9 +134,10 @@ def test_think_tags_in_content_that_is_flagged_as_a_thought(name: str) -> None:
     adds_up(parser, chunks)
 
 
-def test_think_tags_split_a_text_a_thousand_times() -> None:
-    """Each part of it is a chunk, which takes far more memory than its text."""
-    text = "<think>a</think>b" * 600 + "<think>c"
+@pytest.mark.parametrize("end", ["c", ""], ids=["a text", "a tag"])
+def test_think_tags_split_a_text_a_thousand_times(end: str) -> None:
+    """Each part of it is a chunk, which takes far more memory than its text; later tags are text."""
+    text = "<think>a</think>b" * 600 + "<think>" + end
     parser, chunks = read([chunk(choice(text)), chunk(choice("d</think>e"))], ThinkTags())
     assert len(chunks) == 1000 + 2
     assert (parser.snapshot.reasoning, parser.snapshot.text) == ("a" * 500 + "d", "b" * 500 + text[8500:] + "e")
@@ -303,7 +304,13 @@ def test_the_first_part_keeps_all_else() -> None:
 
 def test_what_has_no_text_passes_unchanged() -> None:
     transform = ThinkTags()
-    for one in (chunk(choice(role="assistant")), chunk(choice(finish_reason="stop")), chunk(), chunk(choice(""))):
+    choices = (
+        choice(role="assistant"),
+        choice(finish_reason="stop"),
+        choice(""),
+        choice([{"type": "text", "text": "a"}]),
+    )
+    for one in (*map(chunk, choices), chunk()):
         given = ChatCompletionChunk.model_validate(one)
         assert transform.feed(given) == [given]
     assert transform.close() == []
