@@ -47,6 +47,9 @@ RULE_1 = {
         ([*((0, "a", W, OPEN), (1, "a", W, OPEN), (2, "a", W, OPEN)),
          *((1, "a", ..., "2}"), (0, "a", ..., "1}"), (2, "a", ..., "3}"))],
          [("a", W, ONE), ("a", W, TWO), ("a", W, THREE)], {"CF306"}),
+    "also where the call at that index is cut":
+        ([(0, "a", W, ONE), (1, "b", W, OPEN), (1, "a", W, "3}")], [("a", W, ONE), ("b", W, OPEN), ("a", W, "3}")],
+         {"CF306"}),
     "the id then means the last of them":
         ([(0, "a", W, OPEN), (1, "a", W, OPEN), (..., "a", ..., "2}"), (0, ..., ..., "1}")],
          [("a", W, ONE), ("a", W, TWO)], {"CF301", "CF306"}),
@@ -157,6 +160,8 @@ RULE_6 = {
          *((..., "c", ..., "3"), (..., ..., ..., "}"))], PLAIN, {"CF301"}),
     "a name after name and arguments is a new call, even the same name":
         ([(..., ..., W, ONE), (..., ..., W, TWO), (..., ..., W, THREE)], BARE, {"CF301", "CF302"}),
+    "also where these arguments are cut":
+        ([(..., ..., W, OPEN), (..., ..., W, "2}")], [(MADE_UP, W, OPEN), (MADE_UP, W, "2}")], {"CF301", "CF302"}),
     "a name after arguments alone belongs to them":
         ([(..., ..., ..., OPEN), (..., ..., W, "1}"), (..., ..., W, TWO), (..., ..., W, THREE)], BARE,
          {"CF301", "CF302"}),
