@@ -101,6 +101,8 @@ RULE_4 = {
         ([*((0, "a", W, ""), (1, "b", W, ""), (2, "c", W, "")),
          *((1, ..., ..., OPEN), (2, ..., ..., OPEN), (0, ..., ..., OPEN)),
          *((0, ..., ..., "1}"), (1, ..., ..., "2}"), (2, ..., ..., "3}"))], PLAIN, set()),
+    "also where that call is whole and a later one is cut":
+        ([(0, "a", W, ONE), (1, "b", W, OPEN), (0, ..., ..., "2}")], [("a", W, ONE + "2}"), ("b", W, OPEN)], set()),
     "another name after name and arguments is a new call":
         ([(0, ..., W, ONE), (0, ..., T, TWO), (0, ..., W, OPEN), (0, ..., ..., "3}")],
          [(MADE_UP, W, ONE), (MADE_UP, T, TWO), (MADE_UP, W, THREE)], {"CF302", "CF305"}),
