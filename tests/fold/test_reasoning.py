@@ -56,6 +56,8 @@ def kimi(text: str | None = None, **fields: Any) -> dict[str, Any]:
 REDACTED = {"type": "redacted_thinking", "data": "x", "index": 0}
 DETAILS = {
     "text appends": ([[at(0, text="a")], [at(0, text="b")]], [at(0, text="ab")]),
+    "a null is kept until a value comes":
+        ([[at(0, text="a", format=None)], [at(0, id=None)], [at(0, id="i")]], [at(0, text="a", format=None, id="i")]),
     "summary appends": ([[summary("a")]] * 2, [summary("aa")]),
     "data appends": ([[encrypted("a")]] * 2, [encrypted("aa")]),
     "a signature that comes late and alone":
@@ -109,6 +111,9 @@ DETAILS = {
         ([[{"type": TEXT, "text": "a"}], [{"type": "x", "text": "-"}],
          [{"type": TEXT, "text": "b", "signature": "s"}]],
          [{"type": TEXT, "text": "ab", "signature": "s"}, {"type": "x", "text": "-"}]),
+    "also after a signature":
+        ([[{"type": TEXT, "text": "a", "signature": "s"}], [{"type": TEXT, "text": "b"}]],
+         [{"type": TEXT, "text": "ab", "signature": "s"}]),
     "the last of its type may have an index":
         ([[at(0, text="a"), at(1, text="b")], [{"type": TEXT, "text": "!"}]], [at(0, text="a"), at(1, text="b!")]),
     "unless the id differs":
