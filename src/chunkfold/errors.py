@@ -84,8 +84,8 @@ class StreamEnd(StrEnum):
 END_MEANINGS: Final = {
     StreamEnd.FINISHED: "every choice has its finish reason",
     StreamEnd.DONE: "[DONE] arrived, but a choice has no finish reason",
-    StreamEnd.EMPTY: "nothing arrived",
-    StreamEnd.TRUNCATED: "the body ended too early",
+    StreamEnd.EMPTY: "no output arrived",
+    StreamEnd.TRUNCATED: "the stream ended too early",
     StreamEnd.FAILED: "the provider reported an error",
     StreamEnd.INVALID: "it is not a stream of chat completion chunks",
     StreamEnd.INTERRUPTED: "the transport failed",

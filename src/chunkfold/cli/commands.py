@@ -18,7 +18,7 @@ Exit codes:
   0  the stream ended well       5  the connection broke
   1  something else went wrong   6  it stalled, or took too long
   2  usage error                 7  it was cut off without an error
-  3  the provider sent an error  8  nothing arrived
+  3  the provider sent an error  8  no output arrived
   4  it is not a valid stream    130  stopped by Ctrl-C
 """
 
