@@ -192,12 +192,12 @@ class APIError(ChunkfoldError):
 
     def is_transient(self) -> bool:
         """Whether the fault is likely to be temporary."""
-        words = {printed(word).lower() for word in (self.code, self.type)}
-        if not words.isdisjoint(_NEVER_RETRYABLE_CODES) and not _is_limit_of_tokens_per_minute(self.message):
-            return False
         status = self.status_code
         if status == _PAYMENT_REQUIRED:
             return self.retry_after is not None
+        words = {printed(word).lower() for word in (self.code, self.type)}
+        if not words.isdisjoint(_NEVER_RETRYABLE_CODES) and not _is_limit_of_tokens_per_minute(self.message):
+            return False
         is_of_server = status is not None and status >= 500 and status != _NOT_IMPLEMENTED
         return is_of_server or status in _RETRYABLE_STATUS
 

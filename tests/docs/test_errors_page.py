@@ -427,7 +427,10 @@ CASES = {
         error={"message": "boom", "code": "e"},
     ),
     "bare-code": failed(
-        body(HI, {"code": 503}), body(HI, {"status_code": "503"}), body(HI, {"status": 503}), error={"status_code": 503}
+        body(HI, {"code": 503}),
+        body(HI, {"status_code": "503"}),
+        body(HI, {"title": "Busy", "status": 503}),
+        error={"status_code": 503},
     ),
     "bare-detail": failed(
         *(body(HI, told) for told in ({"detail": "boom"}, {"detail": [{"msg": "boom"}]}, {"message": "boom"})),

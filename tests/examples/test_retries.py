@@ -174,7 +174,7 @@ STATUSES = {
     503: [{"code": "503"}, {"type": "overloaded_error"}],
     400: [{"code": 400}, {"type": "invalid_request_error"}, {"code": "context_length_exceeded"}],
     401: [{"code": "invalid_api_key"}, {"type": "authentication_error"}],
-    402: [{"code": 402}, {"code": "payment_required"}],
+    402: [{"code": 402}, {"code": "insufficient_balance"}],
     404: [{"code": "model_not_found"}],
 }
 

@@ -344,8 +344,7 @@ DUMPED: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "reasoning parts are pieces until text comes":
         ([{"content": content} for content in ([REASONING_PART], [SIGNED_SUMMARY], "a", [REASONING_PART],
          [{"type": "reasoning", "summary": "U"}], [THINKING])],
-         {"reasoning": "TTTUT", "content_parts": [
-          {"type": "reasoning", "summary": [{"type": "summary_text", "text": "TT", "signature": "s"}]}, text_part("a"),
+         {"reasoning": "TTTUT", "content_parts": [SIGNED_SUMMARY, text_part("a"),
           {**REASONING_PART, "summary": [*REASONING_PART["summary"], text_part("U")]}, THINKING]}),
     "a text before a list under the same key":
         ([{"content": [block(text)]} for text in ("", "a", [{"type": "x", "text": "b"}], "", "c")],

@@ -233,9 +233,6 @@ WRITTEN = {
         ([{"cot_summary": "h"}, {"cot_summary": "m"}, {"content": "Hi"}, {"cot_id": "cot_1"}, {"cot_id": "cot_1"}],
          {"content": "Hi", "cot_summary": "hm", "cot_id": "cot_1"}),
     "Copilot in front of Azure: no id, no summary": ([{"cot_summary": "hm"}, {"content": "Hi"}], {"content": "Hi"}),
-    "Databricks: a piece with a signature repeats nothing":
-        ([databricks({"text": "ha"}), databricks({"text": "ha", "signature": "c2ln"}), {"content": "Hi"}],
-         {"content": [*databricks({"text": "haha", "signature": "c2ln"})["content"], {"type": "text", "text": "Hi"}]}),
     "octopus: the pieces of a signature append, and their text goes with them":
         ([{"reasoning_content": "h"}, {"reasoning_content": "m"}, {"reasoning_signature": "ab"},
          {"reasoning_signature": "c"}], {"content": "", "reasoning_content": "hm", "reasoning_signature": "abc"}),
@@ -401,6 +398,12 @@ def test_a_message_that_was_loaded_gives_its_reasoning(name: str) -> None:
     """In whichever field another client dumped it; what is sent back can be loaded again."""
     loaded = ChatCompletionMessage.model_validate({"content": "Hi", name: "hm"})
     assert (loaded.reasoning, [part.type for part in loaded.parts]) == ("hm", ["reasoning", "text"])
+    assert loaded.model_fields_set - loaded.model_extra.keys() <= {"content", name}
     sent = loaded.to_param(reasoning_content=True)
     assert sent == {"role": "assistant", "content": "Hi", "reasoning_content": "hm"}
     assert ChatCompletionMessage.model_validate(sent).to_param(reasoning_content=True) == sent
+
+
+def test_an_annotation_that_was_set_by_hand_is_no_document() -> None:
+    message = ChatCompletionMessage.model_construct(content="Hi", annotations=[FILE])
+    assert message.to_param() == {"role": "assistant", "content": "Hi"}

@@ -86,8 +86,12 @@ ENVELOPES = {
         Envelope(data({"success": False, "errors": [{"code": 10007, "message": "no script"}]}), "no script", 10007, None),
     "7 a status and a title (RFC 9457)":
         Envelope(data({"type": "about:blank", "title": "Too Many Requests", "status": 429}), "Too Many Requests", ANY, 429),
-    "7 a status in camel case": Envelope(data({"statusCode": "503"}), ANY, ANY, 503),
-    "7 error_msg alone (APISIX)": Envelope(data({"error_msg": "busy"}), "busy"),
+    "7 a problem beside null choices":
+        Envelope(data({"choices": None, "title": "busy", "status": "503"}), "busy", ANY, 503),
+    "7 a code in a detail": Envelope(data({"detail": {"code": "E123"}}), ANY, "E123"),
+    "7 a list of details without words": Envelope(data({"detail": [{"loc": ["body"], "type": "missing"}]}), ANY),
+    "7 a limit beside an error that is false":
+        Envelope(data({"error": False, "message": "slow down", "code": "rate_limited"}), "slow down", "rate_limited", 429),
     "7 Cloudflare, several":
         Envelope(data({"success": False,
         "errors": [{"code": 10000, "message": "no"}, {"code": 1, "message": "way"}]}), "no; way", 10000),
@@ -378,6 +382,7 @@ NO_ERRORS = [
             *({"code": 0}, {"code": "0"}, {"code": 200}, {"status_code": 200}, {"success": True}),
             *({"code": "Success"}, {"error_code": 0}, {"status": "ok"}, {"status": "succeeded", "code": 200.0}),
             *({"statusCode": 200}, {"httpCode": "200"}, {"status": True, "code": 200}, {"error": False}),
+            *({"status": "ok", "statusCode": 201}, {"code": 0, "http_code": "202 Accepted"}),
         )
     ),
     *({"error_code": code, "error_msg": "success"} for code in (0, "0")),  # Baidu
@@ -385,7 +390,8 @@ NO_ERRORS = [
     *({"error_message": text} for text in (["x"], "")),
     # Objects without words, or a code of an error.
     *({"detail": {"tokens": 5}}, {"message": {"id": "1"}, "conversation_id": "c"}, {"status": 200, "title": "x"}),
-    *({"status": 1000, "title": "x"}, {"choices": [], "status": 500}),
+    *({"status": 1000, "title": "x"}, {"choices": [], "title": "x", "status": 500}, {"status": 404}),
+    *({"message": 0}, {"detail": False}, {"errors": {"reason": "none"}}, {"error_msg": "success"}),
     {"success": True, "errors": {"message": "x"}},
     *({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, {"errors": {"code": 0, "message": ""}}),
     {"success": True, "errors": [], "messages": [], "result": None},  # Cloudflare

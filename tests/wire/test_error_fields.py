@@ -454,7 +454,7 @@ def test_an_empty_account_does_not_fill_by_itself() -> None:
         {"code": "EXCEED_TOKEN_QUOTA_LIMIT"},  # Tencent
         {"code": "insufficient_quota_error"},  # Sarvam
         *({"code": code} for code in ("INSUFFICIENT_QUOTA", "insufficient_balance", "insufficient_credits")),
-        *({"code": code} for code in ("insufficient_user_quota", "Arrearage", "AccountOverdueError")),
+        *({"code": code} for code in ("insufficient_user_quota", "Arrearage", "AccountOverdueError", "billing_error")),
         *({"type": f"{plan}UsageLimitError"} for plan in ("Free", "Go")),  # OpenCode; of some hours, a week or a month
         *({"code": code, "type": "one_api_error"} for code in ("11200", 11200)),  # iFlytek
         *({"err_code": code, "type": "api_error"} for code in (-10004, -10006)),  # 302.AI
@@ -517,6 +517,8 @@ NAMED_X = [
     *({"error": {name: "x"}} for name in ("message", "msg", "detail", "error_message", "title")),
     {"error": {"Code": "c", "Message": "x"}},
     *({"error": {"type": "t", name: "x"}} for name in ("reason", "errorMessage", "errorSummary", "details")),
+    {"error": {"message": "", "reason": "x", "details": "y"}},
+    {"error": "x", "details": "y"},
     *({"error": {"message": blank, "detail": "x"}} for blank in ("", " ")),
     *({"error_type": "BadRequestError", "error_message": "x"}, {"choices": [], "error_message": "x"}),  # Venice
     {"choices": None, "error_message": "x", "error_code": 400},  # DeepInfra
@@ -543,6 +545,7 @@ MESSAGES = [
     ({"error": "x", "title": "y"}, "x: y"),
     ({"error": {"message": nested(5)}}, NO_MESSAGE),
     ({"error": {"message": " "}}, NO_MESSAGE),
+    ({"error": {"code": "c", "reason": 404}}, f"{NO_MESSAGE}: code 'c'"),
     ({"detail": [[[[["x"]]]]]}, "['x']"),
 ]
 

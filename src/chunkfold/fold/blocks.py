@@ -119,9 +119,9 @@ class _Block:
         return Kept((self._texts, self._lists), replaced=(self.fields,))
 
     def is_repeated_by(self, fragment: dict[str, Any]) -> bool:
-        """Whether a fragment with a signature repeats the whole reasoning of the block (LiteLLM, musistudio/llms)."""
+        """Whether a fragment with a signature repeats the whole text of the block (LiteLLM, musistudio/llms)."""
         is_signed = bool(fragment.get("signature"))
-        return is_signed and any(self._equals(key, fragment.get(key)) for key in self._kind.reasoning)
+        return is_signed and any(self._equals(key, fragment.get(key)) for key in self._kind.appended)
 
     def has_text(self) -> bool:
         """Whether any of its texts came."""

@@ -60,9 +60,9 @@ class ChatCompletionMessage(Model):
 
     @model_validator(mode="after")
     def _read_reasoning(self) -> Self:
-        """Read the reasoning from its other fields if it was not folded here: openai-python dumps only these."""
-        if self.reasoning is None and (text := reasoning_text(fields_of(self))):
-            self.reasoning = text
+        """Read the reasoning from a text in another field if it was not folded here: openai-python dumps only these."""
+        if self.reasoning is None and (self.reasoning_content or self.__pydantic_extra__):
+            vars(self)["reasoning"] = reasoning_text(fields_of(self)) or None  # it does not count as sent
         return self
 
     @property
@@ -137,7 +137,7 @@ class ChatCompletionMessage(Model):
             param["audio"] = {"id": self.audio.id}
         if reasoning_content and (self.reasoning or self.reasoning_content is not None):
             param["reasoning_content"] = self.reasoning or ""
-        if files := [_dumped(one) for one in self.annotations or () if one.type == _PARSED_FILE]:
+        if files := [_dumped(one) for one in self.annotations or () if _is_parsed_file(one)]:
             param["annotations"] = files
         param |= returned_fields({**self.__dict__, **(self.model_extra or {})})
         if param["content"] is None and param.keys().isdisjoint(_WITHOUT_CONTENT):
@@ -175,6 +175,10 @@ def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
     if isinstance(call, ChatCompletionMessageFunctionToolCall):
         param["function"] = _function_param(call.function)
     return param
+
+
+def _is_parsed_file(annotation: Any) -> bool:
+    return isinstance(annotation, Annotation) and annotation.type == _PARSED_FILE
 
 
 def _dumped(annotation: Annotation) -> dict[str, Any]:

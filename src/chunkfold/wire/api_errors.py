@@ -24,6 +24,8 @@ _LONGEST_KEY: Final = 50  # characters
 _LONGEST_INNER: Final = 2**16  # characters
 # FastAPI's `HTTPException(429, {"message": "..."})`; CLOVA Studio's `{"status": {"code": "42901", "message": "..."}}`.
 _INNER_NAMES: Final = ("detail", "status")
+# Names of a message in an error that has none under a usual name: AWS, Elastic, Lambda, Okta and others.
+_OTHER_NAMES: Final = ("Message", "reason", "errorMessage", "errorSummary", "details")
 _REQUEST_ID_NAMES: Final = ("request_id", "requestId", "RequestId")
 # Gateways such as PostHog's, and Cloudflare; a plan of ChatGPT; CLIProxyAPI.
 _WAITS: Final = ("retry_after", "resets_in_seconds", "reset_seconds")
@@ -97,7 +99,8 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
     beside = {**outer, "error": None}
     if not (isinstance(message := fields.get("message"), str) and message_of(message)):
         # `{"error": true, "message": "..."}`: the words are beside it.
-        fields["message"] = first_message(fields) or first_message(beside) or message_of(value)
+        words = first_message(fields) or first_message(beside) or message_of(value) or _other_words(fields)
+        fields["message"] = words or ("" if message == "" else None)
     elif isinstance(value, str) and (details := first_message(beside)):
         # `{"error": "Bad Request", "message": "..."}`: a phrase, and the details beside it (Fastify, Spring, OAuth).
         joined = f"{value[:LONGEST_JOINED]}: {details[:LONGEST_JOINED]}"
@@ -115,6 +118,11 @@ def _error_fields(value: Any, raw: Any) -> dict[str, Any]:
         if (loc := detail.get("loc")) and is_list(loc):
             fields.setdefault("param", ".".join(printed(key)[:_LONGEST_KEY] for key in loc[:_LONGEST_PATH]))
     return {name: field for name, field in fields.items() if not is_too_deep(field)}
+
+
+def _other_words(fields: dict[str, Any]) -> str | None:
+    texts = (text for name in _OTHER_NAMES if isinstance(text := fields.get(name), str))
+    return next(filter(message_of, texts), None)
 
 
 def _request_id_in(fields: dict[str, Any], raw: Any) -> str | None:

@@ -16,19 +16,17 @@ from chunkfold.models.chunk import AMBIGUOUS_OBJECTS, ChatCompletionChunk
 from chunkfold.models.content import is_of_tool
 from chunkfold.models.outcome import Outcome, outcome_of
 from chunkfold.wire.repairs import AUDIO_MODALITY, DIFFUSION, SUMMARY
-from chunkfold.wire.statuses import NUMBER_NAMES, code_of, status_of
+from chunkfold.wire.statuses import NUMBER_NAMES, code_of, leading_number, status_of
 
 # Keys of the errors without an envelope, in addition to those that end in this.
 _ERROR_KEYS: Final = frozenset(
     {"code", "status_code", "message", "detail", "type", "error_code", "error_message", "errors", "success"}
     | {"Message", "Response"}
 )
-# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS, Llama Stack and WSO2, the third
-# those of AWS, Lambda, Okta and Elastic.
+# The second line has those of APISIX, Writer, Apigee (an object and its text), IONOS, Llama Stack and WSO2.
 _MESSAGE_NAMES: Final = (
     *("message", "msg", "status_msg", "error_message", "detail", "error_description", "error", "title"),
     *("error_msg", "description", "fault", "faultstring", "messages", "errors", "actionReason"),
-    *("Message", "errorMessage", "errorSummary", "reason", "details"),
 )
 _EXCEPTION: Final = "Exception"
 _NATIVE: Final = "native_finish_reason"
@@ -191,10 +189,10 @@ def _vendor_error(fields: dict[str, Any]) -> dict[str, Any] | None:
         return {**fields, **errors}
     if fields.get("success") is False:
         return fields
-    message, code = fields.get("error_message") or fields.get("error_msg"), fields.get("error_code")
+    message, code = fields.get("error_message"), fields.get("error_code")
     has_message = bool(message) and isinstance(message, str) and code is None and fields.get("success") is not True
     if has_message or code not in (None, "", 0, "0"):  # DeepInfra, Venice; Baidu, Databricks, FastChat
-        texts = (message, fields.get("message"), fields.get("text"))
+        texts = (fields.get("error_msg"), message, fields.get("message"), fields.get("text"))
         return {**fields, "message": next(filter(None, texts), None), "code": code}
     response = fields.get("Response")
     inner = response.get("Error") if is_object(response) else None
@@ -209,10 +207,11 @@ def _vendor_error(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _has_failure_code(fields: dict[str, Any]) -> bool:
-    """Whether an object has a code of a failure, or without choices a status of one (RFC 9457)."""
+    """Whether an object has a code of a failure, or the status and the title of one (RFC 9457)."""
     if any(code_of(fields.get(name)) >= 400 for name in ("code", "status_code")):
         return True
-    return "choices" not in fields and any(400 <= code_of(fields.get(name)) <= 599 for name in ("status", "statusCode"))
+    is_problem = fields.get("choices") is None and isinstance(fields.get("title"), str)
+    return is_problem and 400 <= code_of(fields.get("status")) <= 599
 
 
 def _has_message(fields: dict[str, Any]) -> bool:
@@ -220,19 +219,22 @@ def _has_message(fields: dict[str, Any]) -> bool:
     message = fields.get("message")
     is_answer = is_object(message) and "role" in message  # of another API, Ollama's own
     codes = [code for name in (*NUMBER_NAMES, "error_code") if (code := fields.get(name)) is not None]
-    is_well = fields.get("success") is True or fields.get("error") is False or (codes and all(map(_is_good, codes)))
+    is_well = all(map(_is_good, codes)) if codes else fields.get("error") is False
     is_chunk = "usage" in fields or printed(fields.get("object", "")).startswith("chat.completion")
     says_something = (_says_something(message) and not is_answer) or _says_something(fields.get("detail"))
-    return says_something and not is_well and not is_chunk
+    return says_something and not is_well and fields.get("success") is not True and not is_chunk
 
 
 def _says_something(value: Any) -> bool:
-    """Whether a value has words, or a code that means a status."""
-    return bool(message_of(value)) or (is_object(value) and status_of(value, None) is not None)
+    """Whether a value has words or, as an object, a code; a list is one of messages."""
+    if is_object(value):
+        return bool(value.get("code") or value.get("error_code") or message_of(value))
+    return bool(value) and (is_list(value) or message_of(value) is not None)
 
 
 def _is_good(code: Any) -> bool:
-    return code.lower() in _GOOD_WORDS if isinstance(code, str) else code is True or code in (0, 200)
+    is_word = isinstance(code, str) and code.lower() in _GOOD_WORDS
+    return is_word or code is True or code == 0 or 200 <= leading_number(code) < 300
 
 
 def other_api(name: Any) -> str | None:

@@ -24,12 +24,12 @@ def status_of(value: Any, raw: Any) -> int | None:
     parts = [part for part in (value, raw) if is_object(part)]
     for part in parts:
         for name in NUMBER_NAMES:
-            status = _leading_number(part.get(name))
+            status = leading_number(part.get(name))
             if 400 <= status <= 599:
                 return status
     words = list(_words(parts))
     meant = next(filter(None, map(_status_of_word, words)), None)
-    if any(is_list(part.get("errors")) for part in parts):
+    if is_object(raw) and raw.get("success") is False and raw.get("errors"):
         return meant  # Cloudflare's numbers are its own
     if meant in (None, 500):  # iFlytek's and 302.AI's type is `api_error`
         meant = next((_PRECISE_STATUS[word] for word in words if word in _PRECISE_STATUS), meant)
@@ -42,7 +42,7 @@ def status_of(value: Any, raw: Any) -> int | None:
     return next((numbers[word] for word in words if word in numbers), None)
 
 
-def _leading_number(value: Any) -> int:
+def leading_number(value: Any) -> int:
     """The integer that a status is or begins with: ChatAnywhere's code is Spring's `429 TOO_MANY_REQUESTS`."""
     return code_of(value.strip().partition(" ")[0] if isinstance(value, str) else value)
 
