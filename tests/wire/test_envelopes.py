@@ -88,6 +88,7 @@ ENVELOPES = {
         Envelope(data({"type": "about:blank", "title": "Too Many Requests", "status": 429}), "Too Many Requests", ANY, 429),
     "7 a problem beside null choices":
         Envelope(data({"choices": None, "title": "busy", "status": "503"}), "busy", ANY, 503),
+    "7 a status that is false": Envelope(data({"status": False, "message": "busy"}), "busy"),
     "7 a code in a detail": Envelope(data({"detail": {"code": "E123"}}), ANY, "E123"),
     "7 a list of details without words": Envelope(data({"detail": [{"loc": ["body"], "type": "missing"}]}), ANY),
     "7 a limit beside an error that is false":

@@ -233,8 +233,10 @@ def _says_something(value: Any) -> bool:
 
 
 def _is_good(code: Any) -> bool:
+    if isinstance(code, bool):
+        return code
     is_word = isinstance(code, str) and code.lower() in _GOOD_WORDS
-    return is_word or code is True or code == 0 or 200 <= leading_number(code) < 300
+    return is_word or code == 0 or 200 <= leading_number(code) < 300
 
 
 def other_api(name: Any) -> str | None:
