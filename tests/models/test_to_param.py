@@ -68,7 +68,7 @@ ENCRYPTED = {"type": "reasoning.encrypted", "index": 1, "data": "eHg=", "id": "r
                      id="Gemini's signature beside text"),
         pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}], "images": [{"type": "image_url"}],
                      "x": 1}], {"content": "Hi"}, id="what a request does not have"),
-        pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}, FILE]}],
+        pytest.param([{"content": "Hi", "annotations": [{"type": "url_citation"}, {**FILE, "url_citation": 5}]}],
                      {"content": "Hi", "annotations": [FILE]}, id="OpenRouter's parsed documents"),
         pytest.param([{"content": "Let me look."}, {"tool_calls": [part('{"q"'), part('{"z":', 1, "call_b", "g")]},
                      {"tool_calls": [part(":1}", name=None, id_=None), part("2}", 1, None, None)]}],

@@ -90,6 +90,7 @@ ENVELOPES = {
         Envelope(data({"choices": None, "title": "busy", "status": "503"}), "busy", ANY, 503),
     "7 a status that is false": Envelope(data({"status": False, "message": "busy"}), "busy"),
     "7 a code in a detail": Envelope(data({"detail": {"code": "E123"}}), ANY, "E123"),
+    "7 another code in a detail": Envelope(data({"detail": {"error_code": "E123"}}), ANY),
     "7 a list of details without words": Envelope(data({"detail": [{"loc": ["body"], "type": "missing"}]}), ANY),
     "7 a limit beside an error that is false":
         Envelope(data({"error": False, "message": "slow down", "code": "rate_limited"}), "slow down", "rate_limited", 429),
@@ -391,7 +392,7 @@ NO_ERRORS = [
     *({"error_message": text} for text in (["x"], "")),
     # Objects without words, or a code of an error.
     *({"detail": {"tokens": 5}}, {"message": {"id": "1"}, "conversation_id": "c"}, {"status": 200, "title": "x"}),
-    *({"status": 1000, "title": "x"}, {"choices": [], "title": "x", "status": 500}, {"status": 404}),
+    *({"status": 1000, "title": "x"}, [{"choices": [], "title": "x", "status": 500}], {"status": 404}),
     *({"message": 0}, {"detail": False}, {"errors": {"reason": "none"}}, {"error_msg": "success"}),
     {"success": True, "errors": {"message": "x"}},
     *({"errors": {"count": 0}, "usage": {"total_tokens": 1}}, {"errors": {"code": 0, "message": ""}}),

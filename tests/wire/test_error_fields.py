@@ -331,6 +331,7 @@ STATUSES = {
     "an exception's type (AWS)": ({"__type": "ThrottlingException", "message": "x"}, 429),
     "an exception's type in a namespace": (
         {"__type": "com.amazon.coral.service#ThrottlingException", "message": "x"}, 429),
+    "a number beside errors, unlike Cloudflare's": ({"error": {"code": "1302"}, "errors": ["x"]}, 429),
     "an exception's name (Bedrock)": ({"modelStreamErrorException": {"message": "x"}}, 500),
     "a word beside no choice": ({"id": "c", "choices": [], "message": "x", "type": "server_error"}, 500),
     "a sentence beside the error (xAI)": ({"code": "The service is currently unavailable", "error": "x"}, 503),
@@ -396,6 +397,10 @@ STATUSES = {
     "no words": ({"error": {"code": ["rate_limit"], "type": {}}}, None),
     "a message is no code": ({"error": "rate_limit_exceeded"}, None),
 }  # fmt: skip
+
+
+def test_an_empty_message_is_kept_as_sent() -> None:
+    assert [failure({"error": {"message": text}}).error.message for text in ("", " ", None)] == ["", None, None]
 
 
 def test_an_empty_error_hides_no_other() -> None:
@@ -517,7 +522,7 @@ NAMED_X = [
     *({"error": {name: "x"}} for name in ("message", "msg", "detail", "error_message", "title")),
     {"error": {"Code": "c", "Message": "x"}},
     *({"error": {"type": "t", name: "x"}} for name in ("reason", "errorMessage", "errorSummary", "details")),
-    {"error": {"message": "", "reason": "x", "details": "y"}},
+    {"error": {"message": "", "reason": " ", "errorMessage": "x", "details": "y"}},
     {"error": "x", "details": "y"},
     *({"error": {"message": blank, "detail": "x"}} for blank in ("", " ")),
     *({"error_type": "BadRequestError", "error_message": "x"}, {"choices": [], "error_message": "x"}),  # Venice
