@@ -1,4 +1,4 @@
-"""Merge reasoning in blocks, and the parts of content lists."""
+"""Merge reasoning in blocks (`reasoning_details`, `thinking_blocks` and others), and the parts of content lists."""
 
 from typing import Any, Final
 

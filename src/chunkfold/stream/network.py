@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import anyio
 
-MAX_WAIT_FOR_END: Final = 0.1  # seconds
+MAX_WAIT_FOR_END: Final = 0.1  # seconds, after `[DONE]`; `StreamDriver` decides whether to wait
 _LONGEST_TIMEOUT: Final = 1e6  # seconds; a socket takes at most 2**31 milliseconds
 
 
