@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # With one of these the API takes a message without content.
 _WITHOUT_CONTENT: Final = ("refusal", "tool_calls", "function_call", "audio")
-_PARSED_FILE: Final = "file"  # the type of OpenRouter's annotations with a parsed document, which it charges for
+_PARSED_DOCUMENT: Final = "file"  # the type of OpenRouter's annotations with a parsed document, which it charges for
 
 
 class ChatCompletionMessage(Model):
@@ -137,8 +137,8 @@ class ChatCompletionMessage(Model):
             param["audio"] = {"id": self.audio.id}
         if reasoning_content and (self.reasoning or self.reasoning_content is not None):
             param["reasoning_content"] = self.reasoning or ""
-        if files := [_dumped(one) for one in self.annotations or () if _is_parsed_file(one)]:
-            param["annotations"] = files
+        if documents := _parsed_documents(self.annotations or []):
+            param["annotations"] = documents
         param |= returned_fields({**self.__dict__, **(self.model_extra or {})})
         if param["content"] is None and param.keys().isdisjoint(_WITHOUT_CONTENT):
             param["content"] = ""
@@ -177,12 +177,9 @@ def _call_param(call: ChatCompletionMessageToolCall) -> dict[str, Any]:
     return param
 
 
-def _is_parsed_file(annotation: Any) -> bool:
-    return isinstance(annotation, Annotation) and annotation.type == _PARSED_FILE
-
-
-def _dumped(annotation: Annotation) -> dict[str, Any]:
-    return annotation.model_dump(exclude={RAW_VALUES}, exclude_unset=True)
+def _parsed_documents(annotations: list[Any]) -> list[dict[str, Any]]:
+    documents = (one for one in annotations if isinstance(one, Annotation) and one.type == _PARSED_DOCUMENT)
+    return [one.model_dump(exclude={RAW_VALUES}, exclude_unset=True) for one in documents]
 
 
 def _function_param(function: Function | FunctionCall) -> dict[str, Any]:
